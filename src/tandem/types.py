@@ -1,0 +1,204 @@
+"""The vocabulary: what crosses from one folder to another, with shapes, units and meaning.
+
+An observation is a dict of named arrays, an action one array in [-1, 1]. Both are described by
+a `Spec`, which has a hash: two ends that disagree are told apart before any number is exchanged.
+A batch of anything has the same names with one more axis in front.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Observation = dict[str, np.ndarray]
+"""Named entries; `(*shape)` each for one robot, `(N, *shape)` for N of them."""
+
+Metrics = dict[str, float]
+"""What a loop reports: a name such as `critic/critic_loss` and one number."""
+
+OBSERVATION_CLIP = 5.0
+"""Scaled observations (value / scale) are clipped to plus and minus this."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One named array: an observation entry, or the action."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    unit: str = ""
+    """Unit of the values, per component where they differ ("m, rad")."""
+    scale: float | tuple[float, ...] = 1.0
+    """Observation: value / scale is of order one. Action: what an action of 1 does, in `unit`."""
+    meaning: str = ""
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+    def scales(self) -> np.ndarray:
+        """The scale of every component, `(*shape)`."""
+        return np.broadcast_to(np.asarray(self.scale, dtype=np.float32), self.shape)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a task shows and takes. The scales are fixed: a running statistic would shift every stored value."""
+
+    task: str
+    observation: Mapping[str, Entry]
+    action: Entry
+    control_hz: float
+    max_episode_steps: int
+    return_range: tuple[float, float] | None = None
+    """Lowest and highest return an episode can have, where that is known (sparse reward: 0 to 1)."""
+
+    @property
+    def action_dim(self) -> int:
+        return self.action.size
+
+    @property
+    def hash(self) -> str:
+        """Equal for two specs whose numbers mean the same; prose (unit, meaning) does not count."""
+        canonical = json.dumps(_numbers_of(self), sort_keys=True)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def difference(self, other: Spec) -> list[str]:
+        """Each disagreement in words, this one's value first; empty when the hashes agree."""
+        mine, theirs = _numbers_of(self), _numbers_of(other)
+        differences = [f"{key}: {mine[key]} here, {theirs[key]} there" for key in mine if key != "observation" and mine[key] != theirs[key]]
+        entries, other_entries = mine["observation"], theirs["observation"]
+        for name in sorted(entries.keys() | other_entries.keys()):
+            if name not in other_entries:
+                differences.append(f"observation entry '{name}' {tuple(entries[name]['shape'])}: only here")
+            elif name not in entries:
+                differences.append(f"observation entry '{name}' {tuple(other_entries[name]['shape'])}: only there")
+            elif entries[name] != other_entries[name]:
+                differences.append(f"observation entry '{name}': {_brief(entries[name])} here, {_brief(other_entries[name])} there")
+        return differences
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Spec:
+        return_range = data["return_range"]
+        return cls(
+            task=str(data["task"]),
+            observation={name: _entry_from_json(entry) for name, entry in data["observation"].items()},
+            action=_entry_from_json(data["action"]),
+            control_hz=float(data["control_hz"]),
+            max_episode_steps=int(data["max_episode_steps"]),
+            return_range=None if return_range is None else (float(return_range[0]), float(return_range[1])),
+        )
+
+
+def _entry_from_json(data: Mapping[str, Any]) -> Entry:
+    scale = data["scale"]
+    return Entry(
+        shape=tuple(int(n) for n in data["shape"]),
+        dtype=str(data["dtype"]),
+        unit=str(data["unit"]),
+        scale=tuple(float(s) for s in scale) if isinstance(scale, (list, tuple)) else float(scale),
+        meaning=str(data["meaning"]),
+    )
+
+
+def _entry_numbers(entry: Entry) -> dict[str, Any]:
+    # float32 first: a scale that went through a file must hash like one that did not.
+    return {"shape": list(entry.shape), "dtype": entry.dtype, "scale": [float(f"{s:.6g}") for s in entry.scales().ravel()]}
+
+
+def _numbers_of(spec: Spec) -> dict[str, Any]:
+    return {
+        "task": spec.task,
+        "action": _entry_numbers(spec.action),
+        "control_hz": float(spec.control_hz),
+        "max_episode_steps": spec.max_episode_steps,
+        "return_range": None if spec.return_range is None else [float(r) for r in spec.return_range],
+        "observation": {name: _entry_numbers(entry) for name, entry in spec.observation.items()},
+    }
+
+
+def _brief(entry: Mapping[str, Any]) -> str:
+    scale = entry["scale"] if len(set(entry["scale"])) > 1 else entry["scale"][:1]
+    return f"shape {tuple(entry['shape'])} {entry['dtype']} scale {scale}"
+
+
+@dataclass(frozen=True)
+class Transition:
+    """One step of the environment, whole in itself: it keeps its own next observation."""
+
+    observation: Observation
+    action: np.ndarray
+    """The action that was *executed*, after clipping, in the agent's frame, in [-1, 1]."""
+    reward: float
+    next_observation: Observation
+    terminated: bool
+    """The task ended here (success, failure): there is no future to value."""
+    truncated: bool
+    """The episode was cut (time-out): the future has a value, only it was not lived."""
+    intervened: bool = False
+    """A person (or a script standing in for one) chose this action."""
+    success: bool = False
+    """The task's own word, on the step that achieved it."""
+    episode: int = 0
+    step: int = 0
+    policy_version: int = -1
+    """The policy that proposed the action; -1 where there was none (a demonstration, a random step)."""
+    source: str = ""
+    """The process that made it; with `seq` it names this step in all the world."""
+    seq: int = -1
+
+    @property
+    def last(self) -> bool:
+        return self.terminated or self.truncated
+
+
+Array = Any
+"""NumPy's on the host, JAX's inside a jitted function."""
+
+
+class Batch(NamedTuple):
+    """Transitions for one or more updates, as arrays with the axes (batches, rows, ...)."""
+
+    observations: Array
+    """(..., D) float32: the float entries, scaled, clipped and side by side (`observations.Layout`)."""
+    actions: Array
+    """(..., action_dim) float32"""
+    rewards: Array
+    """(...) float32"""
+    masks: Array
+    """(...) float32: 1 - terminated. A time-out keeps its mask of 1, so its future is valued."""
+    next_observations: Array
+    raw: dict[str, Array] = {}  # noqa: RUF012 (never written to)
+    """Entries of another dtype than float32 (images), by name, as they are."""
+    next_raw: dict[str, Array] = {}  # noqa: RUF012
+
+
+@dataclass(frozen=True)
+class PolicySnapshot:
+    """A policy as it is published: what is needed to act, and which one it is."""
+
+    version: int
+    """Publications so far; persisted before it is used, never used twice."""
+    learner_step: int
+    parameters: Mapping[str, np.ndarray]
+    """The acting parameters only, by name; no critics, no optimiser."""
+
+    @functools.cached_property
+    def hash(self) -> str:
+        """Equal for equal parameters, whatever their version."""
+        digest = hashlib.sha256()
+        for name in sorted(self.parameters):
+            array = np.asarray(self.parameters[name], order="C")
+            digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.hexdigest()[:16]
