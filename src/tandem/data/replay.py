@@ -1,0 +1,87 @@
+"""The last `capacity` transitions in memory, laid out for drawing batches.
+
+Every row is a whole transition with its own next observation. Buffers that store each frame once and take the next
+row's for the next observation save memory, and hand out the wrong one wherever rows do not follow each other
+in time: where a segment was cut out of an episode, at a time-out, and where the ring closes.
+
+Rows are counted by age: row 0 is the oldest. The same random numbers therefore draw the same transitions from a
+buffer that has lived through the whole run and from one that was filled again with its last rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from tandem.errors import DataError
+from tandem.observations import Layout
+from tandem.types import Batch, Observation, Spec, Transition
+
+
+class Replay:
+    """A ring of transitions of one spec. Memory is taken up as rows arrive."""
+
+    def __init__(self, spec: Spec, capacity: int):
+        if capacity < 1:
+            raise ValueError(f"a replay needs room for at least one transition, got a capacity of {capacity}")
+        self.spec = spec
+        self.capacity = capacity
+        self.inserted = 0
+        """All transitions ever inserted; those beyond the capacity have been written over."""
+        self._layout = Layout(spec)
+        # np.zeros maps pages and touches none: a large capacity costs nothing until it is used.
+        self._observations, self._next_observations = (np.zeros((capacity, self._layout.size), np.float32) for _ in range(2))
+        self._actions = np.zeros((capacity, spec.action_dim), np.float32)
+        self._rewards, self._masks = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)
+        self._raw, self._next_raw = (_raw_columns(spec, self._layout, capacity) for _ in range(2))
+
+    def __len__(self) -> int:
+        return min(self.inserted, self.capacity)
+
+    def insert(self, transition: Transition) -> None:
+        row = self.inserted % self.capacity
+        # Shapes are made exact before they are stored: NumPy would stretch a row of one number over all columns.
+        self._observations[row] = self._layout.flatten(transition.observation)
+        self._next_observations[row] = self._layout.flatten(transition.next_observation)
+        self._actions[row] = transition.action.reshape(self.spec.action_dim)
+        self._rewards[row] = transition.reward
+        self._masks[row] = 0.0 if transition.terminated else 1.0
+        for columns, observation in ((self._raw, transition.observation), (self._next_raw, transition.next_observation)):
+            _store_raw(columns, row, observation)
+        self.inserted += 1
+
+    def extend(self, transitions: Iterable[Transition]) -> None:
+        for transition in transitions:
+            self.insert(transition)
+
+    def sample(self, rng: np.random.Generator, shape: int | tuple[int, ...]) -> Batch:
+        """So many transitions, each drawn from all rows alike, with replacement; `(*shape, ...)` arrays of their own."""
+        if not self.inserted:
+            raise DataError(
+                f"nothing to sample: no transition of '{self.spec.task}' has arrived yet. Wait for the actor, or load demonstrations."
+            )
+        return self.rows(rng.integers(len(self), size=shape))
+
+    def rows(self, ages: np.ndarray) -> Batch:
+        """The transitions at these rows, 0 being the oldest."""
+        places = ages if self.inserted <= self.capacity else (ages + self.inserted) % self.capacity
+        return Batch(
+            observations=self._observations.take(places, axis=0),
+            actions=self._actions.take(places, axis=0),
+            rewards=self._rewards.take(places),
+            masks=self._masks.take(places),
+            next_observations=self._next_observations.take(places, axis=0),
+            raw={name: column.take(places, axis=0) for name, column in self._raw.items()},
+            next_raw={name: column.take(places, axis=0) for name, column in self._next_raw.items()},
+        )
+
+
+def _raw_columns(spec: Spec, layout: Layout, capacity: int) -> dict[str, np.ndarray]:
+    entries = {name: spec.observation[name] for name in layout.raw_names}
+    return {name: np.zeros((capacity, *entry.shape), entry.dtype) for name, entry in entries.items()}
+
+
+def _store_raw(columns: dict[str, np.ndarray], row: int, observation: Observation) -> None:
+    for name, column in columns.items():
+        column[row] = observation[name].reshape(column.shape[1:])

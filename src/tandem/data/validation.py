@@ -1,0 +1,127 @@
+"""May this step be learned from? A reason in words if not; journal, demos and imports all ask here."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tandem.types import Entry, Observation, Spec, Transition
+
+ACTION_TOLERANCE = 1e-6
+"""How far beyond [-1, 1] an action may lie: rounding, not meaning."""
+
+COUNT_LIMIT = 2**53
+"""Episode and step numbers stay below this: exact in any language that may read the file."""
+
+
+def validate_transition(transition: Transition, spec: Spec) -> str | None:
+    """Why this step cannot be used with this spec, naming entry and index; None when it can."""
+    return Validator(spec).reason(transition)
+
+
+class Validator:
+    """`validate_transition` for many steps of one spec.
+
+    A sound step pays for one finiteness test over all its numbers together; only a step that
+    fails anything is looked at entry by entry, to name the place.
+    """
+
+    def __init__(self, spec: Spec):
+        self._entries = dict(spec.observation)
+        self._action = spec.action
+        self._expected = [(name, entry.shape, np.dtype(entry.dtype)) for name, entry in spec.observation.items()]
+        self._float_names = [name for name, _, dtype in self._expected if dtype.kind == "f"]
+
+    def reason(self, transition: Transition) -> str | None:
+        if self._sound(transition):
+            return None
+        return (
+            self._observation_reason(transition.observation, "observation")
+            or self._observation_reason(transition.next_observation, "next_observation")
+            or self._action_reason(transition.action)
+            or _number_reason(transition)
+        )
+
+    def _sound(self, transition: Transition) -> bool:
+        observation, following, action = transition.observation, transition.next_observation, transition.action
+        if len(observation) != len(self._expected) or len(following) != len(self._expected):
+            return False
+        try:
+            for name, shape, dtype in self._expected:
+                now, then = observation[name], following[name]
+                if type(now) is not np.ndarray or type(then) is not np.ndarray:
+                    return False
+                if now.shape != shape or then.shape != shape or now.dtype != dtype or then.dtype != dtype:
+                    return False
+            if type(action) is not np.ndarray or action.shape != self._action.shape or action.dtype != self._action.dtype:
+                return False
+            if _number_reason(transition):
+                return False
+            floats = [entries[name].reshape(-1) for entries in (observation, following) for name in self._float_names]
+            if floats and not np.isfinite(np.concatenate(floats)).all():
+                return False
+            return bool(np.abs(action).max(initial=0.0) <= 1.0 + ACTION_TOLERANCE)  # NaN compares false
+        except (KeyError, AttributeError, TypeError):
+            return False
+
+    def _observation_reason(self, observation: Observation, which: str) -> str | None:
+        missing = sorted(self._entries.keys() - observation.keys())
+        if missing:
+            return f"{which} entry '{missing[0]}' is missing"
+        unknown = sorted(observation.keys() - self._entries.keys())
+        if unknown:
+            return f"{which} entry '{unknown[0]}' is not in the spec, which has {sorted(self._entries)}"
+        for name, entry in self._entries.items():
+            reason = _array_reason(observation[name], entry, f"{which} entry '{name}'")
+            if reason:
+                return reason
+        return None
+
+    def _action_reason(self, action: np.ndarray) -> str | None:
+        reason = _array_reason(action, self._action, "action")
+        if reason:
+            return reason
+        outside = np.argwhere(np.abs(action) > 1.0 + ACTION_TOLERANCE)
+        if len(outside):
+            index = tuple(outside[0])
+            return f"action at {_index_text(outside[0])} is {float(action[index]):.6g}, outside [-1, 1]"
+        return None
+
+
+def _array_reason(array: np.ndarray, entry: Entry, what: str) -> str | None:
+    if not isinstance(array, np.ndarray):
+        return f"{what} is a {type(array).__name__}, not an array"
+    if array.shape != entry.shape:
+        return f"{what} has shape {array.shape}, the spec says {entry.shape}"
+    if not np.can_cast(array.dtype, entry.dtype, casting="same_kind"):
+        return f"{what} has dtype {array.dtype}, which cannot become {entry.dtype}"
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf here, and is named as such
+        cast = array.astype(entry.dtype)
+    bad = np.argwhere(~np.isfinite(cast))
+    if len(bad):
+        return f"{what} has {float(cast[tuple(bad[0])])} at {_index_text(bad[0])}"
+    return None
+
+
+def _number_reason(transition: Transition) -> str | None:
+    reward = transition.reward
+    if isinstance(reward, bool) or not isinstance(reward, (float, int, np.floating, np.integer)):
+        return f"reward is a {type(reward).__name__}, not a number"
+    if not math.isfinite(reward):
+        return f"reward is {float(reward)}"
+    for name in ("terminated", "truncated", "intervened", "success"):
+        flag = getattr(transition, name)
+        if flag is not True and flag is not False and not isinstance(flag, np.bool_):
+            return f"{name} is a {type(flag).__name__}, neither True nor False"
+    for name, lowest in (("episode", 0), ("step", 0), ("policy_version", -1)):
+        count = getattr(transition, name)
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)):
+            return f"{name} is a {type(count).__name__}, not a count"
+        if not lowest <= count < COUNT_LIMIT:
+            return f"{name} is {count}, expected a count from {lowest}"
+    return None
+
+
+def _index_text(index: np.ndarray) -> str:
+    return f"[{', '.join(str(i) for i in index)}]"

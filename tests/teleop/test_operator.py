@@ -1,0 +1,59 @@
+"""Who decides, and whether a person did."""
+
+import numpy as np
+import pytest
+
+from tandem.envs.registry import TASKS, make, make_expert
+from tandem.teleop.operator import Fumbling, HandsOff, Operator, Still
+
+SEEN = {"state": np.zeros(3, np.float32)}
+
+
+def test_hands_off_lets_the_proposal_stand_and_no_person_chose_it() -> None:
+    proposal = np.array([0.25, -0.5], np.float32)
+    action, by_human = HandsOff().decide(SEEN, proposal)
+    assert np.array_equal(action, proposal) and by_human is False
+
+
+def test_hands_off_has_nothing_to_offer_without_a_proposal() -> None:
+    with pytest.raises(ValueError, match="needs a proposal"):
+        HandsOff().decide(SEEN)
+
+
+def test_still_moves_nothing_whatever_is_proposed() -> None:
+    action, by_human = Still(4).decide(SEEN, np.ones(4, np.float32))
+    assert np.array_equal(action, np.zeros(4)) and action.dtype == np.float32 and by_human is False
+
+
+def test_fumbling_fills_the_whole_range_and_is_the_same_for_the_same_seed() -> None:
+    def actions(seed: int) -> np.ndarray:
+        operator = Fumbling(2, seed)
+        return np.stack([operator.decide(SEEN)[0] for _ in range(500)])
+
+    first = actions(0)
+    assert first.dtype == np.float32 and np.abs(first).max() <= 1.0
+    # 0.03 / 2 = 1.5 % of the numbers lie beyond 0.97; that none of 500 does happens once in 2000 times (0.985^500)
+    assert (first.min(axis=0) < -0.97).all() and (first.max(axis=0) > 0.97).all()
+    assert np.array_equal(first, actions(0)) and not np.array_equal(first, actions(1))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_script_of_every_task_is_an_operator_who_counts_as_a_person(task: str) -> None:
+    env = make(task)
+    expert: Operator = make_expert(task, seed=0)
+    observation, _ = env.reset(seed=0)
+    expert.reset()
+    action, by_human = expert.decide(observation, np.zeros(env.action_space.shape or (), np.float32))
+    assert by_human is True and env.action_space.contains(action) and expert.name == "scripted"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_script_does_not_behave_alike_in_two_episodes(task: str) -> None:
+    """Demonstrations of one start would otherwise be copies of each other."""
+    observation, _ = make(task).reset(seed=0)
+    expert = make_expert(task, seed=0)
+    actions = []
+    for _ in range(2):
+        expert.reset()
+        actions.append(expert.decide(observation)[0])
+    assert not np.array_equal(*actions)
