@@ -1,0 +1,70 @@
+"""How every benchmark reports: a table for people, one JSON object for machines.
+
+{"name": .., "machine": {..}, "figures": {..}, "targets": {figure: [">=", value]}, "met": bool}
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import platform
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+_COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq}
+
+
+def machine_gflops(seconds: float = 0.5) -> float:
+    """What this machine's cores do in float32 matrix products, so that a time elsewhere can be compared."""
+    a = np.random.default_rng(0).standard_normal((1024, 1024)).astype(np.float32)
+    a @ a
+    start, products = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        a @ a
+        products += 1
+    return products * 2 * 1024**3 / (time.perf_counter() - start) / 1e9
+
+
+@dataclass
+class Report:
+    """Collects rows to read and figures to check against their targets."""
+
+    name: str
+    columns: tuple[str, ...]
+    targets: dict[str, tuple[str, float]]
+    rows: list[tuple[str, ...]] = field(default_factory=list)
+    figures: dict[str, float] = field(default_factory=dict)
+
+    def row(self, *cells: object) -> None:
+        self.rows.append(tuple(str(cell) for cell in cells))
+
+    def unmet(self) -> list[str]:
+        return [
+            f"{name} = {self.figures[name]:.4g}, wanted {relation} {value:g}"
+            for name, (relation, value) in self.targets.items()
+            if name in self.figures and not _COMPARE[relation](self.figures[name], value)
+        ]
+
+    def show(self, as_json: bool) -> None:
+        missing = [name for name in self.targets if name not in self.figures]
+        met = not self.unmet() and not missing
+        if as_json:
+            machine = {"cores": os.cpu_count(), "python": platform.python_version(), "gflops": round(machine_gflops(), 1)}
+            targets = {name: list(target) for name, target in self.targets.items()}
+            print(json.dumps({"name": self.name, "machine": machine, "figures": self.figures, "targets": targets, "met": met}))
+            return
+        table = Table(*self.columns, title=self.name)
+        for row in self.rows:
+            table.add_row(*row)
+        console = Console()
+        console.print(table)
+        for name in missing:
+            console.print(f"[yellow]not measured[/]: {name}")
+        for line in self.unmet():
+            console.print(f"[red]not met[/]: {line}")
+        console.print("[green]all targets met[/]" if met else "[red]targets not met[/]")

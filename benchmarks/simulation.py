@@ -1,0 +1,105 @@
+"""How much of the time of a simulated action is not physics?
+
+    python -m benchmarks.simulation [--quick] [--json]
+
+The gear is pressed onto the tip of the peg and moved about, so that it is in contact all the time. The same controls, recorded,
+are then replayed on the same model by `mujoco.batch` alone: what the environment adds to that is its overhead. Both are measured
+in turns, and the medians of the turns compared, because the machine's speed drifts.
+"""
+
+from __future__ import annotations
+
+import time
+
+import mujoco.batch
+import numpy as np
+import tyro
+from gymnasium.vector import AutoresetMode
+
+from benchmarks.gear_calibration import insert_at
+from benchmarks.report import Report
+from tandem.envs.batch import BatchEnv
+from tandem.envs.gear_assembly import GearAssembly
+from tandem.envs.gear_assembly.task import CONTROL, MM, GearOptions
+
+KNOWN = GearOptions(measured_xy_error=0, measured_z_error=0, measured_yaw_error=0, measured_phase_error=0)
+"""Nothing hidden: the gear stays on the tip where it is put."""
+TARGETS = {"overhead_1": ("<=", 0.30), "overhead_64": ("<=", 0.15)}
+
+
+class Pressing:
+    """An environment in contact, and the physics of the very same seconds."""
+
+    def __init__(self, num_envs: int, num_threads: int, steps: int) -> None:
+        self.env = BatchEnv(GearAssembly(KNOWN), num_envs, num_threads=num_threads, autoreset=AutoresetMode.DISABLED)
+        self.task = self.env.task
+        assert isinstance(self.task, GearAssembly)
+        observation, _ = self.env.reset(seed=0)
+        controller = insert_at(np.full((num_envs, 2), 2.6 * MM), np.zeros(num_envs))
+        for _ in range(25):
+            observation, *_ = self.env.step(controller(observation))
+        self.contacts = float((observation["wrench"][:, 2] > 4.0).mean())
+        self.start = self.env.state()
+        self.steps = steps
+        random = np.random.default_rng(0)
+        self.actions = random.uniform(-0.1, 0.1, (steps, num_envs, 6))
+        self._record()
+
+    def _record(self) -> None:
+        """The controls that the environment gives to the physics at each step."""
+        self.controls = []
+        rollout = self.env.batch.rollout
+
+        def remember(*args, **kwargs):
+            self.controls.append(kwargs["control"].copy())
+            return rollout(*args, **kwargs)
+
+        self.env.batch.rollout = remember
+        self.env.restore(self.start)
+        for action in self.actions:
+            self.env.step(action)
+        self.end = np.array(self.env.batch.state)
+        del self.env.batch.rollout
+        # the physics alone: the same model, states and controls, nothing recorded, nothing observed
+        self.raw = mujoco.batch.Batch(self.env.model, self.env.num_envs, nthread=self.env.batch.nthread)
+        for name in ("body_pos", "body_quat"):
+            self.raw.expand(name)[:] = self.start["memory"][name]
+
+    def time_environment(self) -> float:
+        self.env.restore(self.start)
+        began = time.perf_counter()
+        for action in self.actions:
+            self.env.step(action)
+        return time.perf_counter() - began
+
+    def time_physics(self) -> float:
+        self.raw.state[:] = self.start["physics"]
+        began = time.perf_counter()
+        for control in self.controls:
+            self.raw.rollout(CONTROL.substeps, control=control)
+        elapsed = time.perf_counter() - began
+        assert np.array_equal(self.raw.state, self.end), "the replay is not the same physics"
+        return elapsed
+
+
+def main(quick: bool = False, json: bool = False) -> None:
+    """Overhead of the environment over its physics, in contact.
+
+    Args:
+        quick: Fewer repeats.
+        json: One JSON object instead of the table.
+    """
+    report = Report("simulation", ("simulations", "in contact", "actions/s", "physics alone", "overhead"), TARGETS)
+    for num_envs, steps in ((1, 60), (64, 12)):
+        pressing = Pressing(num_envs, 2, steps)
+        turns = [(pressing.time_environment(), pressing.time_physics()) for _ in range(4 if quick else 25)]
+        env_time, raw_time = np.array(turns).T
+        overhead = float(np.median(env_time / raw_time) - 1)
+        rate, raw_rate = num_envs * steps / np.median(env_time), num_envs * steps / np.median(raw_time)
+        report.figures |= {f"actions_per_s_{num_envs}": float(rate), f"overhead_{num_envs}": overhead}
+        report.row(num_envs, f"{pressing.contacts:.0%}", f"{rate:.0f}", f"{raw_rate:.0f}", f"{overhead:.1%}")
+    report.show(json)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

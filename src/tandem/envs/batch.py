@@ -1,0 +1,169 @@
+"""N simulations of one task stepped together, as a Gymnasium vector environment.
+
+In the default mode a row that ends starts its next episode in the same step: the observation returned is the
+first of the new episode, and `info["final_obs"]` is what the step really led to (for every row, ended or not).
+With `AutoresetMode.DISABLED` an ended row stands still until it is reset by mask: evaluation and `SingleEnv` use that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import mujoco
+import mujoco.batch
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from tandem.envs.task import ALL, Rows, Task, ids
+from tandem.errors import ActionError, ConfigError, SimulationDiverged
+from tandem.types import Observation, Spec
+
+
+def observation_space(spec: Spec) -> gymnasium.spaces.Dict:
+    """Unbounded boxes: observations are raw values in their units, scales are the learner's business."""
+    return gymnasium.spaces.Dict(
+        {name: gymnasium.spaces.Box(-np.inf, np.inf, entry.shape, np.dtype(entry.dtype).type) for name, entry in spec.observation.items()}
+    )
+
+
+def action_space(spec: Spec) -> gymnasium.spaces.Box:
+    return gymnasium.spaces.Box(-1.0, 1.0, spec.action.shape, np.float32)
+
+
+class BatchEnv(VectorEnv):
+    """`num_envs` rows of a task on `num_threads` threads (0: one per core)."""
+
+    def __init__(self, task: Task, num_envs: int, *, num_threads: int = 0, autoreset: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
+        if num_envs < 1:
+            raise ConfigError(f"a BatchEnv of '{task.spec.task}' needs at least one simulation, got num_envs={num_envs}")
+        if autoreset not in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED):
+            raise ConfigError(f"BatchEnv resets in the same step or not by itself (SAME_STEP, DISABLED), got {autoreset}")
+        self.task = task
+        self.task_spec = task.spec
+        self.num_envs = num_envs
+        self.metadata = {"autoreset_mode": autoreset, "render_fps": round(task.spec.control_hz)}
+        self.single_observation_space = observation_space(task.spec)
+        self.single_action_space = action_space(task.spec)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+        self.model = task.build()
+        self.batch = mujoco.batch.Batch(self.model, num_envs, nthread=min(num_envs, num_threads or os.cpu_count() or 1))
+        self._warnings = self.batch.warning  # (num_envs, kind, (last info, count)), live
+        task.bind(self.batch)
+        self.streams = [np.random.default_rng() for _ in range(num_envs)]
+        self._autoreset = autoreset == AutoresetMode.SAME_STEP
+        self._elapsed = np.zeros(num_envs, int)
+        self._standing = np.ones(num_envs, bool)  # ended and not yet reset; before the first reset, all of them
+        self._last: Observation = {name: np.zeros((num_envs, *entry.shape), entry.dtype) for name, entry in task.spec.observation.items()}
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start new episodes in all rows, or in those of `options["reset_mask"]`. Row i of `seed=s` gets the seed s + i."""
+        mask = (options or {}).get("reset_mask")
+        rows = np.arange(self.num_envs) if mask is None else np.flatnonzero(mask)
+        if seed is not None:
+            seeds = [seed + i for i in range(self.num_envs)] if isinstance(seed, int) else list(seed)
+            if len(seeds) != self.num_envs:
+                raise ConfigError(f"reset of {self.num_envs} simulations got {len(seeds)} seeds; give one seed, or one for each")
+            for row in rows:
+                if seeds[row] is not None:
+                    self.streams[row] = np.random.default_rng(seeds[row])
+        self._begin(rows)
+        return {name: values.copy() for name, values in self._last.items()}, {}
+
+    def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        actions = checked_action(actions, (self.num_envs, self.task_spec.action_dim), self.task_spec.task)
+        rows: Rows = ALL if not self._standing.any() else np.flatnonzero(~self._standing)
+        reward = np.zeros(self.num_envs)
+        terminated, truncated, success = (np.zeros(self.num_envs, bool) for _ in range(3))
+        if isinstance(rows, slice) or len(rows):
+            self.task.advance(rows, actions[rows], self._streams_of(rows))
+            self._check_warnings(rows)
+            self._elapsed[rows] += 1
+            judgement = self.task.judge(rows)
+            reward[rows], terminated[rows], success[rows] = judgement.reward, judgement.terminated, judgement.success
+            truncated[rows] = (self._elapsed[rows] >= self.task_spec.max_episode_steps) & ~judgement.terminated
+            self._remember(rows, self.task.observe(rows))
+        ended = terminated | truncated
+        final_obs = {name: values.copy() for name, values in self._last.items()}
+        self._standing |= ended
+        if self._autoreset and ended.any():
+            self._begin(np.flatnonzero(ended))
+        observation = {name: values.copy() for name, values in self._last.items()}
+        return observation, reward, terminated, truncated, {"success": success, "final_obs": final_obs, "_final_obs": ended}
+
+    def _begin(self, rows: np.ndarray) -> None:
+        chosen: Rows = ALL if len(rows) == self.num_envs else rows
+        self.batch.reset(ids(chosen), stage=mujoco.mjtStage.mjSTAGE_NONE)
+        self.task.reset(chosen, self._streams_of(chosen))
+        self._check_warnings(chosen)
+        self._elapsed[rows] = 0
+        self._standing[rows] = False
+        self._remember(chosen, self.task.observe(chosen))
+
+    def _remember(self, rows: Rows, observation: Observation) -> None:
+        for name, values in observation.items():
+            self._last[name][rows] = values
+
+    def _streams_of(self, rows: Rows) -> list[np.random.Generator]:
+        return self.streams if isinstance(rows, slice) else [self.streams[row] for row in rows]
+
+    def _check_warnings(self, rows: Rows) -> None:
+        # MuJoCo resets a simulation that left the finite numbers and goes on; nobody else would notice.
+        counts = self._warnings[rows, :, 1]
+        if counts.any():
+            row, kind = np.argwhere(counts)[0]
+            row = int(np.arange(self.num_envs)[rows][row])
+            raise SimulationDiverged(
+                f"task '{self.task_spec.task}', simulation {row}: MuJoCo reports {mujoco.mjtWarning(int(kind)).name} after "
+                f"{int(self._elapsed[row])} steps of the episode. Likely cause: contact too stiff for the time step, or a "
+                f"randomised value out of its physical range. Replay the episode with the same seed to see it."
+            )
+
+    def state(self) -> dict[str, Any]:
+        """Everything that decides the future of these simulations, copied; `restore` continues bit for bit."""
+        return {
+            "physics": np.array(self.batch.state),
+            "memory": {name: array.copy() for name, array in self.task.memory().items()},
+            "last": {name: array.copy() for name, array in self._last.items()},
+            "elapsed": self._elapsed.copy(),
+            "standing": self._standing.copy(),
+            "streams": [stream.bit_generator.state for stream in self.streams],
+        }
+
+    def restore(self, state: dict[str, Any]) -> Observation:
+        """Continue where `state` was taken; returns the observation that the next action answers."""
+        for name, array in self.task.memory().items():
+            array[:] = state["memory"][name]
+        self.batch.state[:] = state["physics"]
+        self.batch.forward()
+        self.batch.state[:] = state["physics"]  # forward moves the solver's warm start, which is part of the state
+        for name, array in self._last.items():
+            array[:] = state["last"][name]
+        self._elapsed[:], self._standing[:] = state["elapsed"], state["standing"]
+        for stream, saved in zip(self.streams, state["streams"], strict=True):
+            stream.bit_generator.state = saved
+        return {name: values.copy() for name, values in self._last.items()}
+
+    def close_extras(self, **kwargs: Any) -> None:
+        del kwargs
+
+
+def checked_action(action: Any, shape: tuple[int, ...], task: str) -> np.ndarray:
+    """As float64 within [-1, 1]; the wrong shape or a number that is none is the caller's bug and is said so."""
+    action = np.asarray(action, dtype=np.float64)
+    if action.shape != shape:
+        raise ActionError(f"task '{task}' takes actions of shape {shape}, got {action.shape}. Likely cause: a policy of another task.")
+    if not np.isfinite(action).all():
+        place = tuple(int(i) for i in np.argwhere(~np.isfinite(action))[0])
+        raise ActionError(
+            f"task '{task}' got {action[place]} at index {place} of the action. Likely cause: the policy's parameters are not "
+            f"finite, or an observation was not; the simulation was not stepped."
+        )
+    return np.clip(action, -1.0, 1.0)

@@ -1,0 +1,205 @@
+"""The gear task: what is random, what is hidden, what is seen, what counts.
+
+The robot knows the board's pose only up to a few millimetres and the neighbours' phase only up to a quarter of a pitch: aiming
+is not enough, touch has to find the peg and the gap between the teeth. The reward is 1 when the gear sits on the board, around
+the peg and between its neighbours' teeth, and the episode ends; before that it is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mujoco
+import mujoco.batch
+import numpy as np
+
+from tandem.envs.arm import CartesianControl, ControlLimits, Impedance, InverseKinematics
+from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, NEIGHBOURS, PITCH, TEETH, Geometry, build_scene
+from tandem.envs.rotations import quat_multiply, rotate, rotvec_to_quat
+from tandem.envs.task import Judgement, Rows, Task, ids
+from tandem.types import Entry, Observation, Spec
+
+MM, DEGREE = 1e-3, np.pi / 180
+MEASURED_XY_ERROR = 2.2 * MM
+
+
+@dataclass(frozen=True)
+class GearOptions:
+    """Ranges are uniform, half-widths; lengths in m, angles in rad. Frozen once calibrated: change to make it harder."""
+
+    start_xy: float = 27 * MM
+    start_height: tuple[float, float] = (20 * MM, 40 * MM)
+    """Of the gear's bottom over the peg's tip."""
+    start_yaw: float = 10 * DEGREE
+    start_tilt: float = 3 * DEGREE
+    board_xy: float = 20 * MM
+    board_yaw: float = 10 * DEGREE
+    measured_xy_error: float = MEASURED_XY_ERROR
+    """The hidden error of the measured board: uniform in a disc of this radius, constant in an episode."""
+    measured_z_error: float = 0.5 * MM
+    measured_yaw_error: float = 1 * DEGREE
+    measured_phase_error: float = 0.25
+    """Of the neighbours' phase, in pitches."""
+    force_noise: float = 0.3
+    """Standard deviation per control step (N)."""
+    torque_noise: float = 0.005
+    seated_height: float = 1.5 * MM
+    seated_radius: float = 1.0 * MM
+
+
+CONTROL = ControlLimits(
+    action_scale=(7 * MM,) * 3 + (3 * DEGREE,) * 3,
+    leash=(11 * MM,) * 3 + (6 * DEGREE,) * 3,
+    workspace_low=(-50 * MM, -50 * MM, -12 * MM, -15 * DEGREE, -15 * DEGREE, -35 * DEGREE),
+    workspace_high=(50 * MM, 50 * MM, 75 * MM, 15 * DEGREE, 15 * DEGREE, 35 * DEGREE),
+)
+
+SPEC = Spec(
+    task="gear_assembly",
+    observation={
+        "tcp_pose": Entry(
+            (6,), unit="m, rad", scale=(8 * MM, 8 * MM, 12 * MM, 0.1, 0.1, 0.1),
+            meaning="middle of the gear's bottom face in the measured seat's frame: x, y, z, rotation vector; zero is the measured goal",
+        ),
+        "tcp_velocity": Entry((6,), unit="m/s, rad/s", scale=(0.05,) * 3 + (0.3,) * 3, meaning="of the same, in the same frame"),
+        "wrench": Entry(
+            (6,), unit="N, N m", scale=(5.0,) * 3 + (0.05,) * 3,
+            meaning="what the world does to the gear, in the gear's axes about its middle: mean over the control period, tared, noisy",
+        ),
+        "command_offset": Entry((6,), unit="m, rad", scale=CONTROL.leash, meaning="commanded minus measured pose: the spring's tension"),
+        "previous_action": Entry((6,), meaning="what was executed last"),
+        "gear_phase": Entry((2,), meaning="sine and cosine of the measured angle to the next mesh, in units of a pitch"),
+    },
+    action=Entry((6,), unit="m, rad", scale=CONTROL.action_scale, meaning="step of the commanded pose: x, y, z, rotation vector"),
+    control_hz=10.0,
+    max_episode_steps=100,
+    return_range=(0.0, 1.0),
+)  # fmt: skip
+
+
+class GearAssembly(Task):
+    """See the module; `options` vary it, `geometry` and `impedance` are the hardware."""
+
+    spec = SPEC
+
+    def __init__(self, options: GearOptions | None = None, geometry: Geometry | None = None, impedance: Impedance | None = None) -> None:
+        self.options = options or GearOptions()
+        self.geometry = geometry or Geometry()
+        self.impedance = impedance or Impedance()
+        self.control = CartesianControl(CONTROL)
+
+    def build(self) -> mujoco.MjModel:
+        return build_scene(self.geometry, self.impedance)
+
+    def bind(self, batch: mujoco.batch.Batch) -> None:
+        self._batch = batch
+        model = batch.get_model(0)
+        self.control.bind(batch)
+        self._inverse = InverseKinematics(model, "tcp")
+        self._board, self._measured = model.body("board").id, model.body("measured").id
+        self._neighbours = [model.joint(f"neighbour{i}").qposadr[0] for i in range(len(NEIGHBOURS))]
+        self._body_pos, self._body_quat = batch.expand("body_pos"), batch.expand("body_quat")
+        self._qpos = batch.bind("qpos")
+        self._sensors = batch.bind("sensordata")
+        force, place = (int(model.sensor(name).adr[0]) for name in ("force", "true_position"))
+        self._wrench_columns = slice(force, force + 6)  # the torque follows the force
+        self._place_columns = slice(place, place + 3)
+        count = batch.nsim
+        self.measured_error = np.zeros((count, 4))
+        """x, y, z (m) and yaw (rad) of the measured seat in the true seat's frame. Hidden from the policy."""
+        self.phase = np.zeros(count)
+        """Yaw of the held gear, in the true seat's frame, at which it meshes; modulo the pitch. Hidden."""
+        self._measured_phase = np.zeros(count)
+        self._wrench, self._tare = np.zeros((count, 6)), np.zeros((count, 6))
+        self._previous_action = np.zeros((count, 6))
+        self._noise = np.array([self.options.force_noise] * 3 + [self.options.torque_noise] * 3)
+
+    def reset(self, rows: Rows, streams: list[np.random.Generator]) -> None:
+        numbers = np.arange(self._batch.nsim)[rows]
+        for row, stream in zip(numbers, streams, strict=True):
+            self._place(int(row), stream)
+        self._previous_action[rows] = 0
+        self._batch.forward(ids(rows))
+        self._tare[rows] = self._sensors[rows][:, self._wrench_columns]
+        self.control.start(rows)
+        self._wrench[rows] = self._noise * np.stack([stream.standard_normal(6) for stream in streams])
+
+    def _place(self, row: int, stream: np.random.Generator) -> None:
+        """Draw an episode: the board, what is believed of it, the neighbours' phase and where the arm starts."""
+        options = self.options
+        board = BOARD_NOMINAL + np.array([*stream.uniform(-options.board_xy, options.board_xy, 2), 0.0])
+        board_quat = _yaw(stream.uniform(-options.board_yaw, options.board_yaw))
+        radius, direction = options.measured_xy_error * np.sqrt(stream.uniform()), stream.uniform(-np.pi, np.pi)
+        error = np.array([radius * np.cos(direction), radius * np.sin(direction), stream.uniform(-1, 1) * options.measured_z_error])
+        error_yaw = stream.uniform(-options.measured_yaw_error, options.measured_yaw_error)
+        phase = stream.uniform(-0.5, 0.5) * PITCH
+        phase_error = stream.uniform(-1, 1) * options.measured_phase_error * PITCH
+
+        self.measured_error[row] = [*error, error_yaw]
+        self.phase[row] = phase
+        self._measured_phase[row] = phase - error_yaw + phase_error
+        self._body_pos[row, self._board], self._body_quat[row, self._board] = board, board_quat
+        self._body_pos[row, self._measured] = board + rotate(board_quat, error)
+        self._body_quat[row, self._measured] = quat_multiply(board_quat, _yaw(error_yaw))
+        for address, (x, y) in zip(self._neighbours, NEIGHBOURS, strict=True):
+            self._qpos[row, address] = meshing_angle(phase, np.arctan2(y, x))
+
+        height = self.geometry.peg_height + stream.uniform(*options.start_height)
+        start = board + rotate(board_quat, np.array([*stream.uniform(-options.start_xy, options.start_xy, 2), height]))
+        tilt = stream.uniform(-options.start_tilt, options.start_tilt, 2)
+        turn = quat_multiply(_yaw(stream.uniform(-options.start_yaw, options.start_yaw)), rotvec_to_quat(np.array([*tilt, 0.0])))
+        self._qpos[row, self._inverse.qpos] = self._inverse.solve(start, quat_multiply(board_quat, turn))
+
+    def advance(self, rows: Rows, action: np.ndarray, streams: list[np.random.Generator]) -> None:
+        readings = self.control.advance(rows, action)
+        # MuJoCo reads what the hand does to the gear; what the world does to it is the opposite
+        contact = self._tare[rows] - readings[:, :, self._wrench_columns].mean(1)
+        self._wrench[rows] = contact + self._noise * np.stack([stream.standard_normal(6) for stream in streams])
+        self._previous_action[rows] = action
+
+    def observe(self, rows: Rows) -> Observation:
+        pose = self.control.pose[rows]
+        angle = (self._measured_phase[rows] - pose[:, 5]) * TEETH
+        return {
+            "tcp_pose": pose.astype(np.float32),
+            "tcp_velocity": self.control.velocity[rows].astype(np.float32),
+            "wrench": self._wrench[rows].astype(np.float32),
+            "command_offset": (self.control.command[rows] - pose).astype(np.float32),
+            "previous_action": self._previous_action[rows].astype(np.float32),
+            "gear_phase": np.stack([np.sin(angle), np.cos(angle)], -1).astype(np.float32),
+        }
+
+    def judge(self, rows: Rows) -> Judgement:
+        place = self.true_place(rows)
+        seated = (place[:, 2] < self.options.seated_height) & (np.hypot(place[:, 0], place[:, 1]) < self.options.seated_radius)
+        return Judgement(reward=seated.astype(float), terminated=seated, success=seated)
+
+    def true_place(self, rows: Rows) -> np.ndarray:
+        """Middle of the gear's bottom in the true seat's frame (n, 3); the policy does not see it."""
+        return self._sensors[rows][:, self._place_columns]
+
+    def memory(self) -> dict[str, np.ndarray]:
+        return {
+            "body_pos": self._body_pos,
+            "body_quat": self._body_quat,
+            "command": self.control.command,
+            "measured_error": self.measured_error,
+            "phase": self.phase,
+            "measured_phase": self._measured_phase,
+            "wrench": self._wrench,
+            "tare": self._tare,
+            "previous_action": self._previous_action,
+        }
+
+
+def meshing_angle(phase: float, direction: float) -> float:
+    """Angle of a mounted gear in `direction` from the peg that a held gear at yaw `phase` meshes with.
+
+    Where the two face each other a tooth of one meets a gap of the other: the two angles, each measured from the line of
+    centres, add up to half a pitch.
+    """
+    return direction + np.pi + PITCH / 2 - (phase - direction)
+
+
+def _yaw(angle: float) -> np.ndarray:
+    return np.array([np.cos(angle / 2), 0.0, 0.0, np.sin(angle / 2)])

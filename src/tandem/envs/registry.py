@@ -1,0 +1,94 @@
+"""Environments by name: our tasks, any Gymnasium id, or `module:Id` for a user's own."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from tandem.envs.batch import BatchEnv
+from tandem.envs.foreign import ForeignBatch, ForeignEnv
+from tandem.envs.gear_assembly import GearAssembly
+from tandem.envs.gear_assembly.expert import GearExpert
+from tandem.envs.reach import Reach, ReachExpert
+from tandem.envs.single import SingleEnv
+from tandem.envs.task import Task
+from tandem.errors import ConfigError, UnknownTaskError
+from tandem.types import Observation
+
+
+class Expert(Protocol):
+    """A scripted person; fits `teleop.operator.Operator`."""
+
+    name: str
+
+    def reset(self) -> None: ...
+
+    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]: ...
+
+
+@dataclass(frozen=True)
+class Registered:
+    task: Callable[[], Task]
+    expert: Callable[[int | None], Expert]
+    camera: str
+    """The view that shows what matters."""
+    summary: str
+
+
+TASKS = {
+    "gear_assembly": Registered(GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours"),
+    "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds"),
+}
+
+
+def make(name: str, *, render_mode: str | None = None, camera: str | None = None, size: tuple[int, int] = (640, 480)) -> gymnasium.Env:
+    """One environment with dict observations, actions in [-1, 1] and a `task_spec`."""
+    if name in TASKS:
+        return SingleEnv(TASKS[name].task(), render_mode=render_mode, camera=camera or TASKS[name].camera, size=size)
+    # an environment that cannot be drawn need not take the argument
+    options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
+    return ForeignEnv(name, _gymnasium(name, lambda: gymnasium.make(name, **options)))
+
+
+def make_batch(name: str, num_envs: int, *, num_threads: int = 0, autoreset: AutoresetMode = AutoresetMode.SAME_STEP) -> VectorEnv:
+    """`num_envs` of them stepped together."""
+    if name in TASKS:
+        return BatchEnv(TASKS[name].task(), num_envs, num_threads=num_threads, autoreset=autoreset)
+    if autoreset != AutoresetMode.SAME_STEP:
+        raise ConfigError(
+            f"environment '{name}' is Gymnasium's and resets in the same step here; only our tasks can stand still ({autoreset})"
+        )
+    return _gymnasium(name, lambda: ForeignBatch(name, num_envs))
+
+
+def make_expert(name: str, seed: int | None = None) -> Expert:
+    """The scripted person who can do this task."""
+    if name not in TASKS:
+        raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(TASKS)}")
+    return TASKS[name].expert(seed)
+
+
+def _gymnasium(name: str, build: Callable[[], Any]) -> Any:
+    try:
+        return build()
+    except gymnasium.error.DependencyNotInstalled as problem:
+        raise ConfigError(f"environment '{name}' needs a package that is not installed: {problem}") from None
+    except gymnasium.error.Error as problem:  # the family of unknown names, versions and malformed ids
+        raise UnknownTaskError(_unknown(name, str(problem))) from None
+    except ModuleNotFoundError as problem:
+        raise UnknownTaskError(
+            f"no environment '{name}': its module could not be imported ({problem}). In `module:Id` the module must be on PYTHONPATH."
+        ) from None
+
+
+def _unknown(name: str, detail: str) -> str:
+    known = [*TASKS, *gymnasium.registry]
+    nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(repr(n) for n in nearest)}? " if nearest else ""
+    return f"no task '{name}'. {hint}Tasks: {', '.join(TASKS)}; or a Gymnasium id; or module:Id for your own ({detail})."

@@ -1,0 +1,75 @@
+"""A task: what the robot meets and what counts as done, written once for N simulations.
+
+    build ─► bind ─► reset(rows) ─► [ advance(rows, action) ─► observe(rows) ─► judge(rows) ] ─► reset(rows) ...
+
+Every array a task keeps has one row per simulation, and every method works on the rows it is given.
+Row i draws from its own random stream only, so that it lives the same life alone as among thousands.
+`BatchEnv` and `SingleEnv` turn a task into Gymnasium environments; a task never counts steps or episodes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import mujoco
+import mujoco.batch
+import numpy as np
+
+from tandem.types import Observation, Spec
+
+Rows = slice | np.ndarray
+"""Which simulations: `ALL`, or their indices in rising order."""
+
+ALL = slice(None)
+
+
+def ids(rows: Rows) -> np.ndarray | None:
+    """The same rows as `mujoco.batch` wants them."""
+    return None if isinstance(rows, slice) else rows
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What a step was worth; arrays with one element per row asked about."""
+
+    reward: np.ndarray
+    terminated: np.ndarray
+    success: np.ndarray
+
+
+class Task(ABC):
+    """One skill to learn. Subclasses are final: vary a task by its options, not by overriding."""
+
+    spec: Spec
+
+    @abstractmethod
+    def build(self) -> mujoco.MjModel:
+        """The physics, compiled."""
+
+    @abstractmethod
+    def bind(self, batch: mujoco.batch.Batch) -> None:
+        """Take hold of the simulations and allocate one row of everything for each."""
+
+    @abstractmethod
+    def reset(self, rows: Rows, streams: list[np.random.Generator]) -> None:
+        """Start a new episode in these rows (already at the model's defaults), one random stream each.
+
+        Leaves the derived fields computed (`batch.forward`).
+        """
+
+    @abstractmethod
+    def advance(self, rows: Rows, action: np.ndarray, streams: list[np.random.Generator]) -> None:
+        """Live through one control period. `action` (n, action_dim) is finite and within [-1, 1]."""
+
+    @abstractmethod
+    def observe(self, rows: Rows) -> Observation:
+        """What the policy may see now, as new float32 arrays (n, ...)."""
+
+    @abstractmethod
+    def judge(self, rows: Rows) -> Judgement:
+        """Reward and end of the step just made."""
+
+    @abstractmethod
+    def memory(self) -> dict[str, np.ndarray]:
+        """Live arrays, a row per simulation, that with the physics' state make an open episode whole (for resuming)."""

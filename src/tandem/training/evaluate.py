@@ -1,0 +1,101 @@
+"""How good is a policy by itself? Episodes on seeds of their own, deterministic or stochastic, success with an interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from tandem.envs.registry import TASKS, make, make_batch
+from tandem.types import Observation
+
+SELECTION_SEEDS = 1_000_000
+"""Episodes by which checkpoints are compared and training is stopped."""
+FINAL_SEEDS = 2_000_000
+"""Episodes that nothing was chosen by; the figure to report."""
+MAX_ROWS = 128
+
+Act = Callable[[Observation], np.ndarray]
+"""Observations of N rows -> actions (N, action_dim)."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A share with its 95 % Wilson interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}]"
+
+
+def wilson(successes: int, trials: int, z: float = 1.96) -> Interval:
+    """Right also for none or all of a few, where the usual formula says plus or minus nothing."""
+    if trials == 0:
+        return Interval(math.nan, 0.0, 1.0)
+    share = successes / trials
+    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials)) / (1 + z * z / trials)
+    return Interval(share, max(0.0, centre - half), min(1.0, centre + half))
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One element per episode, in the order of the seeds."""
+
+    success: np.ndarray
+    length: np.ndarray
+    returns: np.ndarray
+
+    @property
+    def rate(self) -> Interval:
+        return wilson(int(self.success.sum()), len(self.success))
+
+    @property
+    def success_length(self) -> float:
+        """Mean number of actions of a success."""
+        return float(self.length[self.success].mean()) if self.success.any() else math.nan
+
+
+def evaluate(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
+    """One episode per seed. Rows that are done stand still, so that an evaluation costs no more than its steps."""
+    if task not in TASKS:
+        return _evaluate_foreign(task, act, seeds)
+    parts = [_evaluate_rows(task, act, seeds[i : i + MAX_ROWS]) for i in range(0, len(seeds), MAX_ROWS)]
+    return Evaluation(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("success", "length", "returns")))
+
+
+def _evaluate_rows(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
+    count = len(seeds)
+    env = make_batch(task, count, autoreset=AutoresetMode.DISABLED)
+    observation, _ = env.reset(seed=list(seeds))  # pyright: ignore[reportArgumentType]
+    success, length, returns, running = np.zeros(count, bool), np.zeros(count, int), np.zeros(count), np.ones(count, bool)
+    while running.any():
+        observation, reward, terminated, truncated, info = env.step(act(observation))
+        length += running
+        returns += reward
+        success |= info["success"]
+        running &= ~(terminated | truncated)
+    return Evaluation(success, length, returns)
+
+
+def _evaluate_foreign(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
+    """One after the other: Gymnasium's environments are not known to stand still."""
+    env, lived = make(task), []
+    for seed in seeds:
+        observation, _ = env.reset(seed=int(seed))
+        success, total, ended, length = False, 0.0, False, 0
+        while not ended:
+            action = act({name: values[None] for name, values in observation.items()})[0]
+            observation, reward, terminated, truncated, info = env.step(action)
+            ended, length, total = bool(terminated or truncated), length + 1, total + float(reward)
+            success = success or bool(info["success"])
+        lived.append((success, length, total))
+    env.close()
+    success, length, returns = zip(*lived, strict=True)
+    return Evaluation(np.array(success), np.array(length), np.array(returns))

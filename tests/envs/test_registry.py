@@ -1,0 +1,77 @@
+"""Any environment by name, behind one face."""
+
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from tandem.envs.registry import make, make_batch, make_expert
+from tandem.errors import ConfigError, UnknownTaskError
+
+
+def test_an_unknown_task_suggests_the_nearest() -> None:
+    with pytest.raises(UnknownTaskError, match="Did you mean 'gear_assembly'"):
+        make("gear_asembly")
+    with pytest.raises(UnknownTaskError, match="'Pendulum-v1'"):
+        make("Pendulm-v1")
+    with pytest.raises(UnknownTaskError, match="PYTHONPATH"):
+        make("no_such_module:Thing-v0")
+
+
+def test_a_gymnasium_environment_gets_dict_observations_and_unit_actions() -> None:
+    env, raw = make("Pendulum-v1"), gymnasium.make("Pendulum-v1")
+    seen, _ = env.reset(seed=3)
+    raw.reset(seed=3)
+    assert env.get_wrapper_attr("task_spec").action.scales() == 2.0  # Pendulum takes torques of -2 .. 2
+    observation, reward, *_ = env.step(np.array([0.5]))
+    expected, expected_reward, *_ = raw.step(np.array([1.0], np.float32))
+    assert np.allclose(observation["state"], expected) and np.isclose(float(reward), float(expected_reward))
+    assert seen["state"].dtype == np.float32
+
+
+def test_a_gymnasium_batch_tells_the_final_observation_from_the_first_of_the_next_episode() -> None:
+    batch = make_batch("Pendulum-v1", 2)
+    batch.reset(seed=0)
+    for step in range(1, 201):
+        observation, _, terminated, truncated, info = batch.step(np.full((2, 1), 0.1))
+        same = np.array_equal(observation["state"], info["final_obs"]["state"])
+        assert same == (step < 200) and truncated.all() == (step == 200) and not terminated.any()
+    batch.close()
+
+
+def test_a_users_own_environment_by_module_and_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_robot.py").write_text(
+        "import gymnasium, numpy as np\n"
+        "class Box(gymnasium.Env):\n"
+        "    observation_space = gymnasium.spaces.Dict({'q': gymnasium.spaces.Box(-1, 1, (2,)), 'v': gymnasium.spaces.Box(-1, 1, (3,))})\n"
+        "    action_space = gymnasium.spaces.Box(-3, 5, (1,))\n"
+        "    buffer = {'q': np.zeros(2, np.float32), 'v': np.zeros(3, np.float32)}\n"
+        "    def reset(self, seed=None, options=None):\n"
+        "        return self.buffer, {}\n"
+        "    def step(self, action):\n"
+        "        self.buffer['q'][:] = action\n"
+        "        return self.buffer, 0.0, False, False, {'is_success': True}\n"
+        "gymnasium.register('Box-v0', Box, disable_env_checker=True, order_enforce=False)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    env = make("my_robot:Box-v0")
+    first, _ = env.reset()
+    observation, *_, info = env.step(np.array([1.0]))
+    assert observation["q"][0] == 5.0 and info["success"] is True
+    assert first["q"][0] == 0.0, "an environment that reuses its buffer must not change what was handed out"
+    sys.modules.pop("my_robot")
+    gymnasium.registry.pop("Box-v0")
+
+
+def test_discrete_actions_and_missing_experts_are_refused() -> None:
+    with pytest.raises(ConfigError, match="continuous"):
+        make("CartPole-v1")
+    with pytest.raises(ConfigError, match="no scripted operator"):
+        make_expert("Pendulum-v1")
+    with pytest.raises(ConfigError, match="stand still"):
+        make_batch("Pendulum-v1", 2, autoreset=AutoresetMode.DISABLED)
+    with pytest.raises(ConfigError, match="num_envs=0"):
+        make_batch("reach", 0)

@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+
+from tandem.training.evaluate import evaluate, wilson
+from tandem.types import Observation
+
+
+def test_wilson_interval_by_hand() -> None:
+    # 8 of 10, z = 1.96: centre (0.8 + 3.8416 / 20) / (1 + 0.38416) = 0.71674; half 1.96 sqrt(0.016 + 0.009604) / 1.38416 = 0.22658
+    interval = wilson(8, 10)
+    assert interval.value == 0.8 and interval.low == pytest.approx(0.49016, abs=1e-4) and interval.high == pytest.approx(0.94331, abs=1e-4)
+    assert wilson(0, 20).low == 0.0 < wilson(0, 20).high < 0.2 and wilson(20, 20).high == 1.0 > wilson(20, 20).low > 0.8
+
+
+def towards_the_ball(observation: Observation) -> np.ndarray:
+    return np.clip((observation["to_ball"] - observation["command_offset"]) / 0.03, -1, 1)
+
+
+def test_each_seed_is_one_episode_whatever_stands_beside_it() -> None:
+    together = evaluate("reach", towards_the_ball, range(50, 62))
+    apart = [evaluate("reach", towards_the_ball, [seed]) for seed in range(50, 62)]
+    assert together.success.all() and list(together.length) == [int(one.length[0]) for one in apart]
+    assert together.success_length == together.length.mean() < 15
+
+
+def test_failures_last_to_the_time_out_and_have_no_success_time() -> None:
+    result = evaluate("reach", lambda observation: np.zeros((len(observation["to_ball"]), 3)), range(8))
+    assert not result.success.any() and (result.length == 30).all() and np.isnan(result.success_length)
+    assert result.rate.low == 0.0
+
+
+def test_a_foreign_environment_is_judged_by_its_return() -> None:
+    result = evaluate("Pendulum-v1", lambda observation: np.zeros((1, 1)), [0, 1])
+    assert (result.length == 200).all() and (result.returns < 0).all()
