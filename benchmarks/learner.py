@@ -1,0 +1,260 @@
+"""How fast does the learner learn, and how fast could it?
+
+    python -m benchmarks.learner [--quick] [--json]
+
+Critic updates per second, sampling included, at the sizes of a robot's task (30 numbers seen, 7 in the action, batch 256, two
+critics of 256 x 256 units with LayerNorm, the policy at every second update), against
+
+* SBX (JAX) and Stable-Baselines3 (PyTorch) with the same sizes, in `.venv-peers`, which is made here; each in the number of updates
+  per call that suits it best. Stable-Baselines3 has no LayerNorm and updates its policy every time;
+* the roofline: the time of the matrix products alone, each by the fastest of XLA, NumPy and PyTorch, on data in the cache.
+
+All of it in turns, in one run; a figure is the median over the turns of the ratio within a turn, because the machine's speed drifts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tyro
+
+from benchmarks.report import Report
+from tandem.agents.sac import RLPD_PUBLISHED, SAC, SACConfig, SACState
+from tandem.data.mixing import Mixture
+from tandem.data.replay import Replay
+from tandem.types import Entry, Spec, Transition
+
+OBSERVATION_DIM, ACTION_DIM, BATCH_SIZE, TRANSITIONS = 30, 7, 256, 4000
+LIKE_SBX = dataclasses.replace(SACConfig(), activation="relu", actor_layer_norm=False, backup_entropy=True)
+"""Our agent with the networks and the target of SBX's, to compare like with like."""
+ROOT = Path(__file__).parents[1]
+PEERS = ROOT / ".venv-peers"
+REQUIREMENTS = ("sbx-rl==0.28.0", "stable-baselines3==2.9.2", "torch==2.13.0")
+TARGETS = {
+    "over_sbx": (">=", 1.2),
+    "roofline_share": (">=", 0.7),
+    "roofline_share_utd20_10critics": (">=", 0.7),
+    "sampling_share": ("<=", 0.1),
+}
+
+Product = tuple[str, int, int, int]
+"""`nn`: (batch, inputs) @ (inputs, outputs); `nt`: the second, `tn`: the first is given transposed."""
+
+
+class Learner:
+    """Our side: replay, mixture and agent, as in training."""
+
+    def __init__(self, config: SACConfig) -> None:
+        self.agent = SAC(config, OBSERVATION_DIM, ACTION_DIM, None if config.backup_entropy else (0.0, 1.0))
+        self.mixture = Mixture(_filled(seed=1), _filled(seed=2), BATCH_SIZE)
+        self.random = np.random.default_rng(0)
+        self.state: SACState = self.agent.init(0)
+        self.seconds(2 * config.cta_ratio)  # compiles
+
+    def seconds(self, updates: int) -> float:
+        """Of one critic update, in so many of them."""
+        steps, start = max(1, updates // self.agent.config.cta_ratio), time.perf_counter()
+        for _ in range(steps):
+            batch = self.mixture.sample(self.random, self.agent.config.cta_ratio)
+            self.state, _ = self.agent.update(self.state, batch)
+        jax.block_until_ready(self.state)
+        return (time.perf_counter() - start) / (steps * self.agent.config.cta_ratio)
+
+    def sampling_seconds(self, updates: int) -> float:
+        """What of it is drawing the batches."""
+        steps, start = max(1, updates // self.agent.config.cta_ratio), time.perf_counter()
+        for _ in range(steps):
+            self.mixture.sample(self.random, self.agent.config.cta_ratio)
+        return (time.perf_counter() - start) / (steps * self.agent.config.cta_ratio)
+
+
+def _filled(seed: int) -> Replay:
+    spec = Spec("benchmark", {"state": Entry((OBSERVATION_DIM,))}, Entry((ACTION_DIM,)), control_hz=10.0, max_episode_steps=100)
+    replay, random = Replay(spec, TRANSITIONS), np.random.default_rng(seed)
+    for step in range(TRANSITIONS):
+        seen, then = random.standard_normal((2, OBSERVATION_DIM), dtype=np.float32)
+        action, end = random.uniform(-1, 1, ACTION_DIM).astype(np.float32), step % 50 == 49
+        replay.insert(Transition({"state": seen}, action, float(end), {"state": then}, terminated=end, truncated=False))
+    return replay
+
+
+def products(config: SACConfig) -> Counter[Product]:
+    """Every matrix product that a learner step cannot do without, and how often."""
+    b, s, a, seen = BATCH_SIZE, OBSERVATION_DIM, ACTION_DIM, OBSERVATION_DIM + ACTION_DIM
+    critics, targets = config.critic_ensemble_size, config.critic_subsample_size or config.critic_ensemble_size
+    count: Counter[Product] = Counter()
+
+    def forward(inputs: int, outputs: tuple[int, ...], times: int) -> None:
+        for i, o in zip((inputs, *config.hidden), (*config.hidden, sum(outputs)), strict=True):
+            count["nn", b, i, o] += times
+
+    def backward(inputs: int, outputs: tuple[int, ...], times: int, *, weights: bool, into: int) -> None:
+        """Gradients of the weights, and of all inputs but the first `inputs - into`, which nobody asks for."""
+        for i, o in zip((inputs, *config.hidden), (*config.hidden, sum(outputs)), strict=True):
+            count["tn", b, i, o] += times * weights
+            count["nt", b, o, into if i == inputs else i] += times * (into > 0 or i != inputs)
+
+    policy, value = (a, a), (1,)
+    forward(s, policy, config.cta_ratio)  # next actions
+    forward(seen, value, config.cta_ratio * (targets + critics))
+    backward(seen, value, config.cta_ratio * critics, weights=True, into=0)
+    forward(s, policy, 1)
+    forward(seen, value, critics)
+    backward(seen, value, critics, weights=False, into=a)
+    backward(s, policy, 1, weights=True, into=0)
+    return +count
+
+
+def timed(call: Callable[[], object], seconds: float) -> float:
+    call()
+    start, count = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        for _ in range(10):
+            call()
+        count += 10
+    return (time.perf_counter() - start) / count
+
+
+def product_with_numpy(product: Product, seconds: float) -> float:
+    x, y = _operands(product)
+    out = np.empty((x.shape[0], y.shape[1]), np.float32)
+    return timed(lambda: np.matmul(x, y, out=out), seconds)
+
+
+class XlaProduct:
+    """Ten of the same in one call, so that the call itself does not count."""
+
+    def __init__(self, product: Product) -> None:
+        x, y = _operands(product)
+        self.arguments = [jnp.asarray(x + 0.01 * i) for i in range(10)], jnp.asarray(y)
+        self.call = jax.jit(lambda xs, y: [x @ y for x in xs])
+        jax.block_until_ready(self.call(*self.arguments))
+
+    def seconds(self, seconds: float) -> float:
+        return timed(lambda: jax.block_until_ready(self.call(*self.arguments)), seconds) / 10
+
+
+def _operands(product: Product) -> tuple[np.ndarray, np.ndarray]:
+    kind, batch, inputs, outputs = product
+    random = np.random.default_rng(0)
+    if kind == "tn":
+        return random.standard_normal((batch, inputs), dtype=np.float32).T, random.standard_normal((batch, outputs), dtype=np.float32)
+    x, y = random.standard_normal((batch, inputs), dtype=np.float32), random.standard_normal((outputs, inputs), dtype=np.float32)
+    return x, y.T if kind == "nt" else np.ascontiguousarray(y.T)
+
+
+class Peers:
+    """A process in `.venv-peers` that measures when asked."""
+
+    def __init__(self) -> None:
+        sizes = {"observation_dim": OBSERVATION_DIM, "action_dim": ACTION_DIM, "batch_size": BATCH_SIZE, "hidden": SACConfig().hidden}
+        command = [
+            str(_peers_python()),
+            str(Path(__file__).with_name("learner_peers.py")),
+            json.dumps(sizes | {"transitions": TRANSITIONS}),
+        ]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask(self, **request: object) -> list[float]:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the peers' process ended with code {self._process.wait()} when asked for {request}")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def _peers_python() -> Path:
+    python = PEERS / "bin" / "python"
+    stamp = PEERS / ".installed"
+    wanted = "\n".join(REQUIREMENTS)
+    if not stamp.exists() or stamp.read_text() != wanted:
+        print(f"installing {', '.join(REQUIREMENTS)} into {PEERS}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS], check=True)
+        stamp.write_text(wanted)
+    return python
+
+
+def main(quick: bool = False, json: bool = False) -> None:
+    """Measure the learner against its peers and against the machine.
+
+    Args:
+        quick: Few and short turns: a look, not a measurement.
+        json: One JSON object instead of a table.
+    """
+    turns, updates, product_time = (3, 60, 0.004) if quick else (11, 200, 0.01)
+    ours, alike, many = Learner(SACConfig()), Learner(LIKE_SBX), Learner(RLPD_PUBLISHED)
+    wanted, wanted_many = products(ours.agent.config), products(many.agent.config)
+    distinct = sorted(wanted | wanted_many)
+    xla = {product: XlaProduct(product) for product in distinct}
+    peers = Peers()
+    seconds: dict[str, list[float]] = {}
+    calls = {name: int(peers.ask(train=name, updates=8)[1]) for name in ("sbx", "sb3")}
+    for _ in range(turns):
+        turn = {
+            "ours": ours.seconds(updates),
+            "sbx": peers.ask(train="sbx", updates=updates)[0],
+            "alike": alike.seconds(updates),
+            "many": many.seconds(max(20, updates // 4)),
+            "sb3": peers.ask(train="sb3", updates=updates // 2)[0],
+            "sampling": ours.sampling_seconds(updates),
+        }
+        fastest = dict(zip(distinct, peers.ask(products=distinct, seconds=product_time), strict=True))
+        for product in distinct:
+            fastest[product] = min(fastest[product], product_with_numpy(product, product_time), xla[product].seconds(product_time))
+        turn["roofline"] = sum(fastest[product] * times for product, times in wanted.items()) / ours.agent.config.cta_ratio
+        turn["roofline_many"] = sum(fastest[product] * times for product, times in wanted_many.items()) / many.agent.config.cta_ratio
+        for name, value in turn.items():
+            seconds.setdefault(name, []).append(value)
+    peers.close()
+    report = Report("learner", ("learner", "critic updates/s", "best turn", "notes"), TARGETS)
+    _fill(report, seconds, calls)
+    report.show(json)
+
+
+def _fill(report: Report, seconds: dict[str, list[float]], calls: dict[str, int]) -> None:
+    notes = {
+        "ours": ("Tandem, defaults", f"{os.cpu_count()} cores, sampling included"),
+        "alike": ("Tandem, networks and target of SBX's", ""),
+        "sbx": ("SBX", f"{calls['sbx']} updates per call"),
+        "sb3": ("Stable-Baselines3", f"{calls['sb3']} updates per call, no LayerNorm, policy every time"),
+        "roofline": ("matrix products alone", "fastest of XLA, NumPy, PyTorch for each"),
+        "many": ("Tandem, RLPD as published", "20 updates of 10 critics, 2 of them in the target"),
+        "roofline_many": ("its matrix products alone", ""),
+    }
+    for name, (title, note) in notes.items():
+        report.row(title, f"{1 / np.median(seconds[name]):.0f}", f"{1 / min(seconds[name]):.0f}", note)
+
+    def ratio(above: str, below: str) -> float:
+        return float(np.median(np.array(seconds[above]) / np.array(seconds[below])))
+
+    report.figures = {
+        "over_sbx": ratio("sbx", "alike"),
+        "over_sb3": ratio("sb3", "ours"),
+        "roofline_share": ratio("roofline", "ours"),
+        "roofline_share_utd20_10critics": ratio("roofline_many", "many"),
+        "sampling_share": ratio("sampling", "ours"),
+        "critic_updates_per_s": float(1 / np.median(seconds["ours"])),
+    }
+    for name, value in report.figures.items():
+        report.row(name, f"{value:.3g}", "", " ".join(map(str, TARGETS.get(name, ()))))
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
