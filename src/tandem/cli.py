@@ -1,0 +1,320 @@
+"""The command line: a table of functions. JAX is imported only by the commands that train."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from tandem.errors import ConfigError, TandemError
+
+console = Console()
+errors = Console(stderr=True)
+TaskName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+FileName = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
+
+
+def tasks() -> None:
+    """List the tasks that come with Tandem."""
+    from tandem.envs.registry import TASKS
+
+    for name, entry in TASKS.items():
+        console.print(f"[bold]{name:16}[/] {entry.summary}")
+    console.print("Also any Gymnasium id with continuous actions, or module:Id for your own environment.")
+
+
+def record(
+    task: TaskName,
+    operator: Literal["scripted"] = "scripted",
+    demos: int = 25,
+    out: Path = Path("demos"),
+    seed: int = 0,
+    quiet: bool = False,
+) -> None:
+    """Record demonstrations: successful episodes only, to one file.
+
+    Args:
+        task: A task (see `tandem tasks`).
+        operator: Who demonstrates.
+        demos: How many successful episodes to keep.
+        out: Folder of the new file.
+        seed: Start of the first attempt; attempt i uses seed + i.
+        quiet: No progress bar and no report.
+    """
+    from tandem.data.report import format_report, inspect
+    from tandem.envs.registry import make, make_expert
+    from tandem.training.record import record_demos
+
+    if demos < 1:
+        raise ConfigError(f"--demos must be at least 1, got {demos}")
+    env, person = make(task), make_expert(task, seed)
+    with _recording_bar(task, demos, quiet) as update:
+        path = record_demos(env, person, demos, out, seed, on_episode=update)
+    if not quiet:
+        _say(console, format_report(inspect(path)))
+    _say(console, f"wrote {path}")
+
+
+def demos(action: Annotated[Literal["inspect", "validate"], tyro.conf.Positional], file: FileName, task: str | None = None) -> int:
+    """Look at a file of demonstrations (or an online journal, or a hil-serl pickle).
+
+    Args:
+        action: `inspect` prints its figures; `validate` checks it and exits with 1 if it must not be trained on.
+        file: The file.
+        task: Check against this task's spec as well as the file's own; a pickle carries none.
+    """
+    from tandem.data.report import format_report, inspect, validate
+
+    spec = None
+    if task is not None:
+        from tandem.envs.registry import make
+
+        spec = make(task).get_wrapper_attr("task_spec")
+    if action == "inspect":
+        _say(console, format_report(inspect(file, spec)))
+        return 0
+    problems = validate(file, spec)
+    for problem in problems:
+        if problem.severity == "error":
+            _say(errors, f": {problem.message}", "error", "bold red")
+        else:
+            _say(console, f": {problem.message}", "warning", "yellow")
+    if not problems:
+        _say(console, f": {file}", "ok", "green")
+    return int(any(problem.severity == "error" for problem in problems))
+
+
+def play(
+    what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK|RUN")],
+    operator: Literal["scripted", "random", "zero"] = "scripted",
+    episodes: int = 3,
+    seed: int = 0,
+    out: Path = Path("videos"),
+    size: tuple[int, int] = (640, 480),
+    film: bool = False,
+) -> None:
+    """Watch a task being done, or what a run has learned: in a window, or as an MP4 and a strip of pictures without a screen.
+
+    Args:
+        what: A task (see `tandem tasks`), or a run folder or policy file.
+        operator: Who does a task; a run is played by its policy.
+        episodes: How many to film.
+        seed: Start of the first episode; episode i uses seed + i.
+        out: Folder of the film and the pictures.
+        size: Width and height of the film in pixels.
+        film: Film even where there is a screen.
+    """
+    screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if not screen and sys.platform == "linux":
+        os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
+    from tandem.envs.registry import TASKS, make, make_expert
+    from tandem.envs.single import SingleEnv
+    from tandem.teleop.operator import Fumbling, Still
+    from tandem.training.play import film_episodes, show_live
+
+    if what not in TASKS and Path(what).exists():
+        from tandem.training.policy import PolicyOperator, load_policy
+
+        snapshot, spec = load_policy(Path(what))
+        task, person = spec.task, PolicyOperator(snapshot, spec)
+        env = make(task, render_mode="rgb_array", size=size)
+    else:
+        task = what
+        env = make(task, render_mode="rgb_array", size=size)
+        action_dim = env.get_wrapper_attr("task_spec").action_dim
+        idle = {"zero": lambda: Still(action_dim), "random": lambda: Fumbling(action_dim, seed)}
+        person = idle[operator]() if operator in idle else make_expert(task, seed)
+    if screen and not film and isinstance(env, SingleEnv):
+        show_live(env, person, seed)
+        return
+    with console.status(f"filming {episodes} episodes of {task} ({person.name})"):
+        name = f"{task.replace(':', '_').replace('/', '_')}_{person.name}"
+        movie, strip, outcomes = film_episodes(env, person, episodes, seed, out, name)
+    env.close()
+    for line in (*outcomes, f"film {movie}", f"pictures {strip}"):
+        _say(console, line)
+
+
+def _compile_once() -> None:
+    """What XLA compiles is kept for the next start, which is then seconds sooner. Read when jax is imported, so before that."""
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path.home() / ".cache" / "tandem" / "xla"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+
+
+def train(args: list[str]) -> None:
+    """Learn a task with RLPD, actor and learner in one process."""
+    _compile_once()
+    from tandem.training.config import TrainArgs
+    from tandem.training.recipes import defaults_for
+    from tandem.training.train import train as run_training
+
+    # which recipe or which earlier run the arguments name decides the defaults of all the others
+    asked = tyro.cli(TrainArgs, args=args, default=TrainArgs(config=defaults_for(args)), prog="tandem train")
+    display = _display(asked.quiet, asked.json, asked.verbose)
+    if asked.resume is not None:
+        summary = run_training(asked.config, asked.resume, display, resume=True)
+        return _show_summary(summary, asked.resume, asked.json)
+    if asked.task is None:
+        raise ConfigError("which task? `tandem tasks` lists them; `--resume RUN` goes on with a run")
+    path = asked.run or _new_run(asked.task)
+    config = replace(asked.config, task=asked.task)
+    if asked.scripted_demos:
+        recorded = _scripted_demos(config.task, asked.scripted_demos, path, config.seed, asked.quiet or asked.json)
+        config = replace(config, demos=(*config.demos, recorded))
+    summary = run_training(config, path, display, init_from=asked.init_from)
+    _show_summary(summary, path, asked.json, film=None if asked.quiet or asked.json or not summary.get("deterministic") else _film(path))
+
+
+def bc(args: list[str]) -> None:
+    """Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`."""
+    _compile_once()
+    from tandem.training.offline import CloneArgs, clone_demos
+
+    asked = tyro.cli(CloneArgs, args=args, prog="tandem bc")
+    path = asked.run or _new_run(f"{asked.task}_bc")
+    _show_summary(clone_demos(asked, path, _display(asked.quiet, asked.json, False)), path, asked.json)
+
+
+def _new_run(name: str) -> Path:
+    return Path("runs") / f"{name.replace(':', '_').replace('/', '_')}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
+
+
+def evaluate(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    episodes: int = 100,
+    stochastic: bool = False,
+    seed: int | None = None,
+    which: Literal["best", "latest"] = "best",
+    json: bool = False,
+) -> None:
+    """Judge a learned policy by itself, on seeds that nothing was chosen by.
+
+    Args:
+        run: A run folder, or a policy file.
+        episodes: How many.
+        stochastic: Draw actions as in training; otherwise the most likely one.
+        seed: Of the first episode.
+        which: The best policy by evaluation, or the last one.
+        json: One JSON object instead of text.
+    """
+    import json as json_module
+
+    from tandem.training.evaluate import FINAL_SEEDS
+    from tandem.training.evaluate import evaluate as run_evaluation
+    from tandem.training.policy import act_with, describe, load_policy
+
+    snapshot, spec = load_policy(run, which)
+    first = FINAL_SEEDS if seed is None else seed
+    with console.status(f"{episodes} episodes of {spec.task}"):
+        result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), range(first, first + episodes))
+    figures = describe(result, spec) | {"policy_version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
+    if json:
+        print(json_module.dumps(figures))
+        return
+    manner = "stochastic" if stochastic else "deterministic"
+    console.print(f"{spec.task}, policy version {snapshot.version} (learner step {snapshot.learner_step:,}, {snapshot.hash}), {manner}")
+    console.print(f"success {result.rate} of {episodes}, return {figures['return']:.2f}, {figures['length']:.1f} actions", highlight=False)
+
+
+def _scripted_demos(task: str, demos: int, run: Path, seed: int, quiet: bool) -> Path:
+    from tandem.envs.registry import make, make_expert
+    from tandem.training.record import record_demos
+
+    with _recording_bar(task, demos, quiet) as update:
+        return record_demos(make(task), make_expert(task, seed), demos, run.parent / f"{run.name}_demos", seed, on_episode=update)
+
+
+@contextlib.contextmanager
+def _recording_bar(task: str, demos: int, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, disable=quiet) as progress:
+        bar = progress.add_task(f"recording {task}", total=demos, note="")
+        yield lambda kept, failed: progress.update(bar, completed=kept, note=f"{failed} failed" if failed else "")
+
+
+def _display(quiet: bool, json: bool, verbose: bool) -> Any:
+    from tandem.training.display import Display
+
+    mode = "json" if json else "quiet" if quiet else "live" if console.is_terminal else "lines"
+    return Display(mode, console, verbose)
+
+
+def _film(run: Path) -> str:
+    """What was learned, as a film in the run folder; drawn by a process of its own, which may fail without harm."""
+    with console.status("filming what was learned"):
+        command = [sys.executable, "-m", "tandem.cli", "play", str(run), "--film", "--out", str(run / "videos")]
+        done = subprocess.run(command, capture_output=True, text=True)
+    films = sorted((run / "videos").glob("*.mp4"))
+    return str(films[0]) if films else f"none: {(done.stderr.strip().splitlines() or ['the player said nothing'])[-1]}"
+
+
+def _show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str | None = None) -> None:
+    if as_json:
+        import json
+
+        print(json.dumps({"summary": summary, "run": str(path)}), flush=True)
+        return
+    from tandem.training.display import summary_table
+
+    console.print(summary_table(summary, path, film))
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "train": train,
+    "bc": bc,
+    "record": record,
+    "demos": demos,
+    "eval": evaluate,
+    "play": play,
+    "tasks": tasks,
+}
+
+
+def _help() -> None:
+    console.print("usage: tandem COMMAND [-h] ...\n\nTeach robots contact-rich skills.\n")
+    for name, command in COMMANDS.items():
+        console.print(f"  [bold]{name:10}[/] {(command.__doc__ or '').splitlines()[0]}", highlight=False)
+    console.print("\n`tandem COMMAND --help` says more.")
+
+
+def _say(where: Console, text: str, word: str = "", style: str = "") -> None:
+    """A coloured word and a text as it is: what a person named with [brackets] or :colons: is not markup."""
+    where.print(Text.assemble((word, style), text), soft_wrap=True)
+
+
+def main() -> None:
+    args = sys.argv[1:]
+    try:
+        if args and args[0] in COMMANDS:
+            name, rest = args[0], args[1:]
+            sys.exit(COMMANDS[name](rest) if name in ("train", "bc") else tyro.cli(COMMANDS[name], args=rest, prog=f"tandem {name}"))
+        if args and args[0] not in ("-h", "--help"):
+            raise ConfigError(f"no command '{args[0]}'; there are {', '.join(COMMANDS)}")
+        _help()
+    except TandemError as problem:
+        _say(errors, f": {problem}", "error", "bold red")
+        sys.exit(2)
+    except KeyboardInterrupt as stop:
+        _say(errors, f"stopped. {stop}".strip())
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

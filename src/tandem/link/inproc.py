@@ -1,0 +1,40 @@
+"""Both ends of the link in one process: the actor's steps go through the journal to the learner, policies come back.
+
+The same way as over the network: what is not committed to the journal does not exist, and the learner reads accepted rows in
+their order. Latest policy wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tandem.data.journal import Journal
+from tandem.types import PolicySnapshot, Transition
+
+
+class InprocLink:
+    """`send` and `newest_policy` are the actor's end, `receive` and `publish` the learner's."""
+
+    def __init__(self, journal: Journal, after_ord: int = 0) -> None:
+        self._journal = journal
+        self.ord = after_ord
+        """The last row that the learner has received."""
+        self._policy: PolicySnapshot | None = None
+
+    def send(self, transitions: Sequence[Transition]) -> None:
+        """Commit steps; those already stored are not stored again, those that cannot be used are kept as rejected."""
+        self._journal.append(transitions)
+
+    def newest_policy(self, newer_than: int = -1) -> PolicySnapshot | None:
+        """The current policy if its version is another than the one the actor has."""
+        return self._policy if self._policy is not None and self._policy.version > newer_than else None
+
+    def receive(self) -> list[Transition]:
+        """Accepted steps since the last call, in the order in which they were committed."""
+        received = list(self._journal.read(self.ord))
+        if received:
+            self.ord = received[-1][0]
+        return [transition for _, transition in received]
+
+    def publish(self, snapshot: PolicySnapshot) -> None:
+        self._policy = snapshot

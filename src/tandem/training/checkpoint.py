@@ -1,0 +1,127 @@
+"""State at rest: a checkpoint to resume from, a policy to act with. Whole or not there at all.
+
+checkpoints/00001000/     one per saved learner step
+    agent.safetensors     parameters, targets, optimisers, by the path of the leaf
+    loops.msgpack         random streams, open episodes, simulations: what the loops need to go on as if nothing had happened
+    meta.json             format, clocks, journal position, spec
+checkpoints/best.safetensors, latest.safetensors    acting parameters, with spec and version inside
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+from safetensors import SafetensorError, safe_open
+
+from tandem.codec import CodecError, pack, unpack
+from tandem.errors import FileMissing, FileUnreadable, SpecMismatch, StorageFull
+from tandem.training.run import sync_folder, write_atomically
+from tandem.types import PolicySnapshot, Spec
+
+FORMAT = 1
+KEPT = 2
+"""Checkpoints kept; the older ones go once a newer one is complete."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    meta: dict[str, Any]
+    agent: Mapping[str, np.ndarray]
+    loops: dict[str, Any]
+
+
+def write_checkpoint(folder: Path, learner_step: int, agent: Mapping[str, np.ndarray], loops: Any, meta: Mapping[str, Any]) -> Path:
+    """Save under a temporary name, then rename; older ones are removed only after that."""
+    final = folder / f"{learner_step:08d}"
+    partial = folder / f".{learner_step:08d}.partial"
+    contents = {
+        "agent.safetensors": safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in agent.items()}),
+        "loops.msgpack": pack(loops),
+        "meta.json": json.dumps({"format": FORMAT, "learner_step": learner_step, **meta}).encode(),
+    }
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        for name, data in contents.items():
+            with (partial / name).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        if final.exists():  # the same step again, after a resume from an older one
+            shutil.rmtree(final)
+        os.rename(partial, final)
+    except OSError as problem:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise StorageFull(
+            f"cannot write checkpoint {final}: {problem.strerror}. Earlier checkpoints are intact; free space and `--resume`."
+        ) from problem
+    sync_folder(folder)
+    for old in _complete(folder)[:-KEPT]:
+        shutil.rmtree(old)
+    return final
+
+
+def newest_checkpoint(folder: Path) -> Path:
+    found = _complete(folder)
+    if not found:
+        raise FileMissing(f"no checkpoint in {folder}: the run ended before its first one. Start it again under another name.")
+    return found[-1]
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    try:
+        meta = json.loads((path / "meta.json").read_text())
+        if meta["format"] != FORMAT:
+            raise FileUnreadable(f"checkpoint {path} has format {meta['format']}, this version of Tandem reads {FORMAT}")
+        return Checkpoint(meta, safetensors.numpy.load_file(path / "agent.safetensors"), unpack((path / "loops.msgpack").read_bytes()))
+    except (OSError, ValueError, KeyError, SafetensorError, CodecError) as problem:
+        raise FileUnreadable(
+            f"checkpoint {path} cannot be read ({type(problem).__name__}: {problem}). Resume from an older one by removing this folder."
+        ) from problem
+
+
+def _complete(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and path.name.isdigit())
+
+
+def write_policy(path: Path, snapshot: PolicySnapshot, spec: Spec, **notes: Any) -> None:
+    """Acting parameters with all that is needed to use them safely elsewhere."""
+    metadata = {
+        "format": "tandem-policy-1",
+        "spec": json.dumps(spec.to_json()),
+        "version": str(snapshot.version),
+        "learner_step": str(snapshot.learner_step),
+        "hash": snapshot.hash,
+        "notes": json.dumps(notes),
+    }
+    arrays = {name: np.asarray(array, order="C") for name, array in snapshot.parameters.items()}
+    write_atomically(path, safetensors.numpy.save(arrays, metadata=metadata))
+
+
+def read_policy(path: Path, spec: Spec | None = None) -> tuple[PolicySnapshot, Spec]:
+    """A policy and what it was trained for; with `spec`, one for another task is refused with the difference."""
+    if not path.exists():
+        raise FileMissing(f"there is no policy {path} (looked in {path.absolute().parent})")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            parameters = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
+        if metadata.get("format") != "tandem-policy-1":
+            raise FileUnreadable(f"{path} is no policy of Tandem's (format {metadata.get('format')!r})")
+        own = Spec.from_json(json.loads(metadata["spec"]))
+        snapshot = PolicySnapshot(int(metadata["version"]), int(metadata["learner_step"]), parameters)
+    except (SafetensorError, ValueError, KeyError) as problem:
+        raise FileUnreadable(f"policy {path} cannot be read ({type(problem).__name__}: {problem})") from problem
+    if snapshot.hash != metadata["hash"]:
+        raise FileUnreadable(f"policy {path} has hash {snapshot.hash}, its header says {metadata['hash']}: the file is damaged")
+    if spec is not None and own.hash != spec.hash:
+        raise SpecMismatch(f"policy {path} was trained for another spec: {'; '.join(spec.difference(own))}")
+    return snapshot, own

@@ -1,0 +1,109 @@
+"""What a run is asked to do. Names and defaults are those that hil-serl's users know; ours are marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from tandem.agents.sac import SACConfig
+from tandem.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """RLPD: SAC on half demonstrations, half what the robot lives through."""
+
+    task: tyro.conf.Suppress[str] = ""
+    agent: SACConfig = field(default_factory=SACConfig)
+
+    seed: int = 0
+    """Of the networks, the sampling, the exploration and the simulations."""
+    demos: tuple[Path, ...] = ()
+    """Files of demonstrations (`tandem record`, or hil-serl pickles). None: learn from the robot's own steps alone."""
+    max_steps: int = 1_000_000
+    """Learner steps after which training ends."""
+    batch_size: int = 256
+    """Transitions per update; half of them demonstrations."""
+    training_starts: int = 100
+    """Actor steps in the replay buffer before the first update."""
+    random_steps: int = 0
+    """Actor steps with uniform random actions before the policy is asked."""
+    pretrain_steps: int = 0
+    """Learner steps on the demonstrations alone before the robot moves."""
+    steps_per_update: int = 50
+    """Learner steps between two publications of the policy."""
+    replay_buffer_capacity: int = 200_000
+    """Transitions kept, of demonstrations and of online data each."""
+    log_period: int = 10
+    """Learner steps between two rows of metrics."""
+    checkpoint_period: int = 5000
+    """Learner steps between two checkpoints."""
+
+    num_envs: int = 1
+    """Simulations the actor lives in at once (ours)."""
+    updates_per_actor_step: float = 1.0
+    """Learner steps for each step of an environment (ours)."""
+    eval_period: int = 1000
+    """Learner steps between two evaluations; 0: none (ours)."""
+    eval_episodes: int = 50
+    """Episodes of an evaluation during training (ours)."""
+    final_episodes: int = 100
+    """Episodes of the last evaluation, on seeds that nothing was chosen by (ours)."""
+    stop_success: float | None = None
+    """Stop when `stop_evaluations` evaluations in a row succeed this often (ours)."""
+    stop_evaluations: int = 2
+    """How many of them: one alone may be luck (ours)."""
+    max_minutes: float | None = None
+    """Stop after this time (ours)."""
+    wandb: str | None = None
+    """Project of Weights & Biases to log to as well."""
+
+    def __post_init__(self) -> None:
+        for name in (
+            "max_steps",
+            "batch_size",
+            "steps_per_update",
+            "log_period",
+            "checkpoint_period",
+            "num_envs",
+            "replay_buffer_capacity",
+        ):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.updates_per_actor_step <= 0:
+            raise ConfigError(f"updates_per_actor_step must be above 0, got {self.updates_per_actor_step}: the learner would never train")
+        if self.training_starts > self.replay_buffer_capacity:
+            raise ConfigError(
+                f"training_starts ({self.training_starts}) is more than the replay buffer holds ({self.replay_buffer_capacity}): "
+                f"training would never start"
+            )
+        if self.pretrain_steps and not self.demos:
+            raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
+
+
+@dataclass(frozen=True)
+class TrainArgs:
+    """Learn a task with RLPD, actor and learner in one process."""
+
+    task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
+    """A task (see `tandem tasks`), a Gymnasium id, or module:Id."""
+    config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+    resume: Path | None = None
+    """Go on with this run from its newest checkpoint; its own settings stand unless given anew."""
+    run: Path | None = None
+    """Folder of the run. Default: runs/TASK_TIME."""
+    init_from: Path | None = None
+    """Start with the policy of this run, or of this file."""
+    scripted_demos: int = 0
+    """First record this many demonstrations by the task's scripted operator."""
+    recipe: str | None = None
+    """Settings to start from: the recipe named after the task, else `default`."""
+    quiet: bool = False
+    """Only the summary."""
+    json: bool = False
+    """One JSON object per line."""
+    verbose: bool = False
+    """Every line of both loops."""

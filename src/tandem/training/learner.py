@@ -1,0 +1,158 @@
+"""The learner: link, replay, batch, update, publish."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from tandem.agents.sac import SAC
+from tandem.data.mixing import Mixture, route
+from tandem.data.replay import Replay
+from tandem.training.config import TrainConfig
+from tandem.training.episodes import EpisodeLog
+from tandem.training.run import RunFolder
+from tandem.types import Metrics, PolicySnapshot, Spec, Transition
+
+DIVERGED = 10.0
+"""Q values beyond this many return ranges cannot be: the update went wrong."""
+
+
+class LearnerLink(Protocol):
+    """The learner's end of any link."""
+
+    def receive(self) -> list[Transition]: ...
+
+    def publish(self, snapshot: PolicySnapshot) -> None: ...
+
+
+class Learner:
+    """Holds the agent's state and both buffers; `step` is one learner step."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        spec: Spec,
+        agent: SAC,
+        link: LearnerLink,
+        run: RunFolder,
+        demos: Sequence[Transition],
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.config, self.spec, self.agent, self._link, self._run, self._say = config, spec, agent, link, run, say
+        self.online = Replay(spec, config.replay_buffer_capacity)
+        self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)))
+        self.demos.extend(demos)
+        self._mixture = Mixture(self.demos, self.online, config.batch_size)
+        self.episodes = EpisodeLog(spec.control_hz)
+        self.state = agent.init(config.seed)
+        self._good_state = agent.copy(self.state)
+        self._random = np.random.default_rng([config.seed, 2])
+        self.steps = 0
+        self.version = 0
+        self.snapshot: PolicySnapshot | None = None
+        self.rolled_back = 0
+        """Times the last good state had to be restored."""
+        self._metrics: Any = None
+        self.latest: Metrics = {}
+
+    def start_from(self, snapshot: PolicySnapshot) -> None:
+        """Take over the parameters of a policy; critics stay as they are, so they have to catch up first."""
+        self.state = self.agent.with_policy(self.state, snapshot.parameters)
+        self._good_state = self.agent.copy(self.state)
+
+    @property
+    def ready(self) -> bool:
+        """Enough online data, or still pretraining on demonstrations."""
+        return self.steps < self.config.pretrain_steps or len(self.online) >= self.config.training_starts
+
+    def take_in(self) -> int:
+        """What the actors have lived through since the last call: all of it online, corrections to the demonstrations too."""
+        steps = self._link.receive()
+        self.remember(steps)
+        return len(steps)
+
+    def remember(self, steps: Sequence[Transition]) -> None:
+        route(steps, self.online, self.demos)
+        self.episodes.add(steps)
+
+    def step(self) -> None:
+        """`cta_ratio` critic updates, the last of them with the actor and the temperature."""
+        demo_share = 1.0 if self.steps < self.config.pretrain_steps else 0.5
+        batch = self._mixture.sample(self._random, self.agent.config.cta_ratio, demo_share)
+        self.state, metrics = self.agent.update(self.state, batch)
+        self.steps += 1
+        if self.steps % self.config.log_period == 0:
+            # read the row before last: its numbers are there, those of this update are still being computed
+            self._read_metrics()
+            self._metrics = metrics
+        if self.steps % self.config.steps_per_update == 0:
+            self.publish()
+
+    def publish(self) -> None:
+        """A new version for the actors, after a last look at whether it can be trusted."""
+        if self.steps:
+            self._check_sanity()
+        self.version = self._run.next_version()
+        self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
+        self.snapshot = PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
+        self._link.publish(self.snapshot)
+        self._say(f"[LEARNER] Network parameters published successfully (version {self.version}, {self.snapshot.hash})")
+
+    def _read_metrics(self) -> None:
+        if self._metrics is not None:
+            self.latest = {name: float(value) for name, value in self._metrics.items()}
+
+    def _check_sanity(self) -> None:
+        """Keep a copy of a good state, or go back to the last one."""
+        if self._metrics is None:
+            return
+        self._read_metrics()
+        problem = _impossible(self.latest, self.spec)
+        if problem is None:
+            self._good_state = self.agent.copy(self.state)
+            return
+        self.rolled_back += 1
+        self._metrics = None
+        self.state = self.agent.copy(self._good_state)
+        self._say(f"[LEARNER] {problem} at step {self.steps}: back to the last good state ({self.rolled_back} times so far)")
+        self._run.event("rolled_back", learner_step=self.steps, problem=problem, count=self.rolled_back)
+
+    def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays of the agent, and the rest that decides what comes next."""
+        arrays = self.agent.arrays(self.state) | {f"good/{name}": array for name, array in self.agent.arrays(self._good_state).items()}
+        return arrays, {
+            "steps": self.steps,
+            "version": self.version,
+            "rolled_back": self.rolled_back,
+            "random": json.dumps(self._random.bit_generator.state),
+            "latest": self.latest,
+            "published_at": self.snapshot.learner_step if self.snapshot else -1,
+            "published": dict(self.snapshot.parameters) if self.snapshot else {},
+        }
+
+    def restore(self, arrays: dict[str, np.ndarray], saved: dict[str, Any]) -> None:
+        good = {name.removeprefix("good/"): array for name, array in arrays.items() if name.startswith("good/")}
+        self.state = self.agent.from_arrays(self.state, {name: array for name, array in arrays.items() if not name.startswith("good/")})
+        self._good_state = self.agent.from_arrays(self._good_state, good)
+        self.steps, self.version, self.rolled_back = saved["steps"], saved["version"], saved["rolled_back"]
+        self._random.bit_generator.state = json.loads(saved["random"])
+        self.latest = saved["latest"]
+        if saved["published"]:  # the actors may not have taken it yet
+            self.snapshot = PolicySnapshot(self.version, saved["published_at"], saved["published"])
+            self._link.publish(self.snapshot)
+
+
+def _impossible(metrics: Metrics, spec: Spec) -> str | None:
+    """What cannot be true of a healthy critic, in words."""
+    for name, value in metrics.items():
+        if not np.isfinite(value):
+            return f"{name} is {value}"
+    if spec.return_range is not None:
+        limit = DIVERGED * max(abs(bound) for bound in spec.return_range)
+        for name in ("critic/predicted_qs", "critic/target_qs", "critic/q_max"):
+            if abs(metrics.get(name, 0.0)) > limit:
+                return f"{name} is {metrics[name]:.3g}, beyond {limit:g} ({DIVERGED:g} times the largest return)"
+    return None

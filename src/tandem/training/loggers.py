@@ -1,0 +1,83 @@
+"""Where metrics go besides metrics.jsonl. A logger that fails is reported once and left out; it never stops a run."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from tandem.errors import ConfigError
+from tandem.types import Metrics
+
+
+class Logger(Protocol):
+    name: str
+
+    def log(self, learner_step: int, metrics: Metrics) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class TensorBoard:
+    name = "tensorboard"
+
+    def __init__(self, folder: Path) -> None:
+        from tensorboardX import SummaryWriter  # late: it brings protobuf along
+
+        self._writer = SummaryWriter(str(folder), flush_secs=10)
+
+    def log(self, learner_step: int, metrics: Metrics) -> None:
+        for name, value in metrics.items():
+            self._writer.add_scalar(name, value, learner_step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class WandB:
+    """Weights & Biases, `pip install tandem[wandb]`."""
+
+    name = "wandb"
+
+    @staticmethod
+    def require() -> None:
+        if importlib.util.find_spec("wandb") is None:
+            raise ConfigError("--wandb needs the package wandb, which is not installed: pip install 'tandem[wandb]'")
+
+    def __init__(self, project: str, folder: Path, config: dict[str, Any]) -> None:
+        import wandb  # pyright: ignore[reportMissingImports]
+
+        self._run = wandb.init(project=project, name=folder.name, dir=str(folder), config=config)
+
+    def log(self, learner_step: int, metrics: Metrics) -> None:
+        self._run.log(metrics, step=learner_step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class Isolated:
+    """All loggers of a run, each behind a wall: what one of them raises is told once, and the others go on."""
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self._report = report
+        self._loggers: list[Logger] = []
+
+    def add(self, logger: Logger) -> None:
+        self._loggers.append(logger)
+
+    def log(self, learner_step: int, metrics: Metrics) -> None:
+        self._each(lambda logger: logger.log(learner_step, metrics))
+
+    def close(self) -> None:
+        self._each(lambda logger: logger.close())
+        self._loggers = []
+
+    def _each(self, call: Callable[[Logger], None]) -> None:
+        for logger in list(self._loggers):
+            try:
+                call(logger)
+            except Exception as problem:  # whatever a foreign logger may raise: it is not worth a run
+                self._loggers.remove(logger)
+                self._report(logger.name, f"{type(problem).__name__}: {problem}")
