@@ -1,0 +1,47 @@
+"""Curves of runs, as PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+from tandem.training.run import RunFolder
+
+
+def evaluations(run: Path) -> dict[str, np.ndarray]:
+    """Evaluation success over all clocks; training success (stochastic, with exploration) beside it."""
+    rows = RunFolder.open(run).metrics()
+    evaluated = [row for row in rows if "eval/success" in row]
+    training = [row for row in rows if "environment/episode/success" in row]
+    return {
+        "minutes": np.array([row["wall_s"] / 60 for row in evaluated]),
+        "actor_step": np.array([row["actor_step"] for row in evaluated]),
+        "success": np.array([row["eval/success"] for row in evaluated]),
+        "train_minutes": np.array([row["wall_s"] / 60 for row in training]),
+        "train_success": np.array([row["environment/episode/success"] for row in training]),
+    }
+
+
+def success_curves(runs: Sequence[tuple[str, Path]], path: Path) -> None:
+    """Success over minutes and over actor steps, a line per run."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), sharey=True)
+    for index, (label, run) in enumerate(runs):
+        data, colour = evaluations(run), f"C{index}"
+        left.plot(data["train_minutes"], 100 * data["train_success"], color=colour, alpha=0.25, linewidth=1)
+        left.plot(data["minutes"], 100 * data["success"], color=colour, marker="o", markersize=3, label=label)
+        right.plot(data["actor_step"] / 1000, 100 * data["success"], color=colour, marker="o", markersize=3, label=label)
+    left.set(xlabel="minutes", ylabel="success (%)", ylim=(-2, 102), title="deterministic evaluation; faint: while training, stochastic")
+    right.set(xlabel="actor steps (thousands)", title="deterministic evaluation")
+    left.title.set_fontsize(9), right.title.set_fontsize(9)
+    right.legend(loc="lower right")
+    for axis in (left, right):
+        axis.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -1,0 +1,92 @@
+"""Should the learner warm up on the demonstrations before the robot moves?
+
+    python -m benchmarks.warmup [--seeds 0 1 2] [--quick] [--json]
+
+`pretrain_steps` 0, 200 and 500, and a cloned start (`--init-from`), each on the same demonstrations per seed: actor steps and minutes
+until an evaluation of 100 episodes reaches 90 %.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from benchmarks.plots import evaluations, success_curves
+from benchmarks.report import Report, machine_gflops
+from tandem.agents.bc import BCConfig
+from tandem.envs.registry import make, make_expert
+from tandem.training.display import Display
+from tandem.training.offline import CloneArgs, clone_demos
+from tandem.training.recipes import RECIPES
+from tandem.training.record import record_demos
+from tandem.training.train import train
+
+TASK = "gear_assembly"
+VARIANTS = {"no warm-up": 0, "200 steps": 200, "500 steps": 500, "cloned start": None}
+SOLVED = 0.9
+
+
+def until_solved(run: Path) -> tuple[float, float]:
+    """Minutes and actor steps at the first evaluation at or above 90 %; not a number where there was none."""
+    data = evaluations(run)
+    reached = np.flatnonzero(data["success"] >= SOLVED)
+    return (float(data["minutes"][reached[0]]), float(data["actor_step"][reached[0]])) if len(reached) else (np.nan, np.nan)
+
+
+def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_warmup")) -> None:
+    """Warm-up on demonstrations, or not.
+
+    Args:
+        seeds: Runs per variant.
+        quick: 600 learner steps and one seed, to see that it runs.
+        json: One JSON object instead of the table.
+        runs: Folder of all the runs.
+    """
+    runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
+    seeds = seeds[:1] if quick else seeds
+    display = Display("quiet")
+    report = Report("warmup", ("start", "solved", "minutes to 90 %", "actor steps to 90 %", "of each seed (minutes)"), {})
+    for name, pretrain in VARIANTS.items():
+        lived = []
+        for seed in seeds:
+            folder = runs / f"demos_{seed}"
+            demos = next(iter(sorted(folder.glob("*.db"))), None) or record_demos(make(TASK), make_expert(TASK, seed), 25, folder, seed)
+            config = replace(
+                RECIPES[TASK](),
+                task=TASK,
+                demos=(demos,),
+                seed=seed,
+                pretrain_steps=pretrain or 0,
+                stop_success=SOLVED,
+                stop_evaluations=1,  # the time to the first 90 % is all that is asked
+                final_episodes=0,
+                max_steps=600 if quick else 8000,
+            )
+            start = None
+            if pretrain is None:
+                start = runs / f"bc_{seed}"
+                clone_demos(CloneArgs(TASK, (demos,), BCConfig(), seed=seed, final_episodes=0), start, display)
+            path = runs / f"{name.replace(' ', '_')}_{seed}"
+            train(config, path, display, init_from=start)
+            lived.append(until_solved(path))
+        minutes, steps = np.array(lived).T
+        solved = int(np.isfinite(minutes).sum())
+        key = name.replace(" ", "_").replace("-", "_")
+        report.figures |= {f"{key}_minutes": float(np.nanmean(minutes)) if solved else float("nan"), f"{key}_solved": solved}
+        report.row(
+            name, f"{solved} of {len(seeds)}",
+            f"{np.nanmean(minutes):.2f}" if solved else "-", f"{np.nanmean(steps):,.0f}" if solved else "-",
+            ", ".join("-" if np.isnan(m) else f"{m:.2f}" for m in minutes),
+        )  # fmt: skip
+        success_curves([(f"{name}, seed {seed}", runs / f"{name.replace(' ', '_')}_{seed}") for seed in seeds], runs / f"{key}.png")
+    report.show(json)
+    if not json:
+        print(f"runs and curves: {runs}; this machine: {machine_gflops():.0f} GFLOP/s")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
