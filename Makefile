@@ -1,0 +1,42 @@
+# Everything from a bare machine with Python >= 3.11: `make test` sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install train test check format bench clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(STAMP) ## make the virtual environment and install Tandem into it
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Tandem needs Python >= 3.11; run make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+train: install ## record 25 demonstrations of the gear assembly and learn it
+	$(BIN)/tandem train gear_assembly --scripted-demos 25
+
+test: install check ## lint, types and all tests
+	$(BIN)/python -m pytest
+
+check: install ## lint and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --level error
+
+format: install ## put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: install ## the benchmarks (minutes)
+	$(BIN)/python -m benchmarks.gear_calibration
+	$(BIN)/python -m benchmarks.simulation
+	$(BIN)/python -m benchmarks.learner
+
+clean: ## remove the virtual environment and caches
+	rm -rf $(VENV) .venv-peers .pytest_cache .ruff_cache build src/*.egg-info

@@ -1,0 +1,72 @@
+"""Imports point one way, and the actor's side of the world does not need JAX."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import tandem
+
+PACKAGE = Path(tandem.__file__).parent
+ALLOWED = {
+    "types": set(),
+    "errors": set(),
+    "codec": {"types", "errors"},
+    "observations": {"types", "errors"},
+    "envs": {"types", "errors"},
+    "teleop": {"types", "errors"},
+    "data": {"types", "errors", "codec", "observations"},
+    "networks": {"types", "errors", "observations"},
+    "agents": {"types", "errors", "observations", "networks"},
+    "link": {"types", "errors", "codec", "data"},
+    "training": {"types", "errors", "codec", "observations", "envs", "teleop", "data", "networks", "agents", "link"},
+    "cli": {"types", "errors", "envs", "teleop", "data", "training", "agents", "networks"},
+}
+WITHOUT_JAX = (
+    "tandem.cli",
+    "tandem.envs.registry",
+    "tandem.teleop.operator",
+    "tandem.data.demos",
+    "tandem.data.report",
+    "tandem.training.record",
+    "tandem.training.actor",
+    "tandem.training.policy",
+    "tandem.link.inproc",
+)
+
+
+def imported(file: Path) -> set[str]:
+    """The parts of tandem that a file imports, at any depth of nesting."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "tandem":
+            names = [node.module.split(".")[1]] if "." in node.module else [alias.name for alias in node.names]
+            found.update(names)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name.split(".")[1] for alias in node.names if alias.name.startswith("tandem."))
+    return found
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for file in PACKAGE.rglob("*.py"):
+        part = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        if part == "__init__":
+            continue
+        assert part in ALLOWED, f"{part} has no place in the order yet"
+        wrong += [f"{file.relative_to(PACKAGE)} imports {other}" for other in imported(file) - ALLOWED[part] - {part, "__version__"}]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_a_robots_computer_runs_does_not_import_jax() -> None:
+    code = f"import sys, {', '.join(WITHOUT_JAX)}; sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_no_unsafe_reading_anywhere() -> None:
+    """No eval, no exec, no pickle.load; the one unpickler is the restricted one of data/hil_serl.py."""
+    for file in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                assert called not in ("eval", "exec", "pickle.load", "pickle.loads"), f"{file.name}:{node.lineno} calls {called}"
