@@ -13,13 +13,14 @@ ALLOWED = {
     "errors": set(),
     "codec": {"types", "errors"},
     "observations": {"types", "errors"},
+    "files": {"errors"},
     "envs": {"types", "errors"},
     "teleop": {"types", "errors"},
-    "data": {"types", "errors", "codec", "observations"},
+    "data": {"types", "errors", "codec", "observations", "files"},
     "networks": {"types", "errors", "observations"},
     "agents": {"types", "errors", "observations", "networks"},
     "link": {"types", "errors", "codec", "data"},
-    "training": {"types", "errors", "codec", "observations", "envs", "teleop", "data", "networks", "agents", "link"},
+    "training": {"types", "errors", "codec", "observations", "files", "envs", "teleop", "data", "networks", "agents", "link"},
     "cli": {"types", "errors", "envs", "teleop", "data", "training", "agents", "networks"},
 }
 WITHOUT_JAX = (

@@ -21,6 +21,7 @@ from tandem.data.hil_serl import read_hil_serl
 from tandem.data.journal import Journal, Rejected
 from tandem.data.validation import Validator
 from tandem.errors import DataError, FileMissing, InvalidTransition, StorageFull
+from tandem.files import sync
 from tandem.types import Spec, Transition
 
 PARTIAL_SUFFIX = ".partial"
@@ -80,9 +81,9 @@ class DemoWriter:
         while self._path(f"{self.episodes}_").exists():
             self._time += timedelta(seconds=1)
         final_path = self._path(f"{self.episodes}_")
-        _sync(self.partial_path)
+        sync(self.partial_path)
         os.rename(self.partial_path, final_path)
-        _sync(self._folder)
+        sync(self._folder)
         return final_path
 
     def close(self) -> None:
@@ -190,12 +191,3 @@ def _kept(episodes: int, path: Path) -> str:
     if not episodes:
         return "No episode was complete."
     return f"{episodes} complete episodes are kept in {path}, which can be loaded as it is."
-
-
-def _sync(path: Path) -> None:
-    """Onto the disk: a file's content, or a folder's names."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 
 from tandem.codec import CodecError, pack, unpack
 from tandem.errors import FileMissing, FileUnreadable, SpecMismatch, StorageFull
-from tandem.training.run import sync_folder, write_atomically
+from tandem.files import sync, write_atomically
 from tandem.types import PolicySnapshot, Spec
 
 FORMAT = 1
@@ -63,7 +63,7 @@ def write_checkpoint(folder: Path, learner_step: int, agent: Mapping[str, np.nda
         raise StorageFull(
             f"cannot write checkpoint {final}: {problem.strerror}. Earlier checkpoints are intact; free space and `--resume`."
         ) from problem
-    sync_folder(folder)
+    sync(folder)
     for old in _complete(folder)[:-KEPT]:
         shutil.rmtree(old)
     return final

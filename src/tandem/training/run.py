@@ -13,38 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import time
 from pathlib import Path
 from typing import Any
 
-from tandem.errors import ConfigError, FileMissing, StorageFull
+from tandem.errors import ConfigError, FileMissing
+from tandem.files import write_atomically
 from tandem.training.loggers import Isolated
 from tandem.types import Metrics, Spec
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """The whole new content or the old one, whatever happens: temporary name, fsync, rename."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    except OSError as problem:
-        partial.unlink(missing_ok=True)
-        raise StorageFull(f"cannot write {path}: {problem.strerror}. What was there before is intact; free space and resume.") from problem
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Renames in this folder reach the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclasses.dataclass(frozen=True)
