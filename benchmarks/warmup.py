@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import tyro
 
-from benchmarks.plots import evaluations, success_curves
+from benchmarks.plots import evaluations, points_by_variant, success_curves
 from benchmarks.report import Report, machine_gflops
 from tandem.agents.bc import BCConfig
 from tandem.envs.registry import make, make_expert
@@ -50,6 +50,7 @@ def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = F
     seeds = seeds[:1] if quick else seeds
     display = Display("quiet")
     report = Report("warmup", ("start", "solved", "minutes to 90 %", "actor steps to 90 %", "of each seed (minutes)"), {})
+    points: dict[str, np.ndarray] = {}
     for name, pretrain in VARIANTS.items():
         lived = []
         for seed in seeds:
@@ -82,7 +83,9 @@ def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = F
             f"{np.nanmean(minutes):.2f}" if solved else "-", f"{np.nanmean(steps):,.0f}" if solved else "-",
             ", ".join("-" if np.isnan(m) else f"{m:.2f}" for m in minutes),
         )  # fmt: skip
+        points[name] = steps / 1000
         success_curves([(f"{name}, seed {seed}", runs / f"{name.replace(' ', '_')}_{seed}") for seed in seeds], runs / f"{key}.png")
+    points_by_variant(points, "thousand actor steps to 90 %", runs / "warmup.png")
     report.show(json)
     if not json:
         print(f"runs and curves: {runs}; this machine: {machine_gflops():.0f} GFLOP/s")
