@@ -109,7 +109,8 @@ def _duration(seconds: float) -> str:
 
 def summary_table(summary: dict[str, Any], path: Path, film: str | None = None) -> Table:
     """The end of a run on one screen."""
-    table = Table(title=f"{summary['task']}: {summary['stopped']}", show_header=False)
+    table = Table("", "", title=f"{summary['task']}: {summary['stopped']}", show_header=False)
+    table.columns[1].overflow = "fold"  # a path that is cut cannot be copied
     for key, manner in (("deterministic", "deterministic"), ("stochastic", "stochastic"), ("trained_long", "trained long")):
         if key not in summary:
             continue
