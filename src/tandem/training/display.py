@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from tandem.training.run import Clocks
+from tandem.training.clocks import Clocks
 from tandem.types import Metrics
 
 Mode = Literal["live", "lines", "quiet", "json"]

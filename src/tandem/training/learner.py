@@ -51,6 +51,10 @@ class Learner:
         self._good_state = agent.copy(self.state)
         self._random = np.random.default_rng([config.seed, 2])
         self.steps = 0
+        self.received = 0
+        """Steps of the environments taken in: the actor's clock as the learner knows it."""
+        self.acted_with = 0
+        """The newest version that a received step was proposed by."""
         self.version = 0
         self.snapshot: PolicySnapshot | None = None
         self.rolled_back = 0
@@ -72,6 +76,8 @@ class Learner:
         """What the actors have lived through since the last call: all of it online, corrections to the demonstrations too."""
         steps = self._link.receive()
         self.remember(steps)
+        self.received += len(steps)
+        self.acted_with = max((step.policy_version for step in steps), default=self.acted_with)
         return len(steps)
 
     def remember(self, steps: Sequence[Transition]) -> None:
@@ -97,9 +103,13 @@ class Learner:
             self._check_sanity()
         self.version = self._run.next_version()
         self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
-        self.snapshot = PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
+        self.snapshot = self.current_policy()
         self._link.publish(self.snapshot)
         self._say(f"[LEARNER] Network parameters published successfully (version {self.version}, {self.snapshot.hash})")
+
+    def current_policy(self) -> PolicySnapshot:
+        """What it has learned so far, published or not."""
+        return PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
 
     def _read_metrics(self) -> None:
         if self._metrics is not None:
@@ -125,6 +135,7 @@ class Learner:
         arrays = self.agent.arrays(self.state) | {f"good/{name}": array for name, array in self.agent.arrays(self._good_state).items()}
         return arrays, {
             "steps": self.steps,
+            "received": self.received,
             "version": self.version,
             "rolled_back": self.rolled_back,
             "random": json.dumps(self._random.bit_generator.state),
@@ -137,7 +148,8 @@ class Learner:
         good = {name.removeprefix("good/"): array for name, array in arrays.items() if name.startswith("good/")}
         self.state = self.agent.from_arrays(self.state, {name: array for name, array in arrays.items() if not name.startswith("good/")})
         self._good_state = self.agent.from_arrays(self._good_state, good)
-        self.steps, self.version, self.rolled_back = saved["steps"], saved["version"], saved["rolled_back"]
+        self.steps, self.received = saved["steps"], saved["received"]
+        self.version, self.rolled_back = saved["version"], saved["rolled_back"]
         self._random.bit_generator.state = json.loads(saved["random"])
         self.latest = saved["latest"]
         if saved["published"]:  # the actors may not have taken it yet

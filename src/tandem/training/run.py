@@ -19,20 +19,9 @@ from typing import Any
 
 from tandem.errors import ConfigError, FileMissing
 from tandem.files import write_atomically
+from tandem.training.clocks import Clocks
 from tandem.training.loggers import Isolated
 from tandem.types import Metrics, Spec
-
-
-@dataclasses.dataclass(frozen=True)
-class Clocks:
-    """Three counts never to be confused."""
-
-    learner_step: int
-    """Training iterations."""
-    actor_step: int
-    """Steps of the environment."""
-    policy_version: int
-    """Publications."""
 
 
 class RunFolder:
