@@ -152,9 +152,8 @@ class Learner:
         self.version, self.rolled_back = saved["version"], saved["rolled_back"]
         self._random.bit_generator.state = json.loads(saved["random"])
         self.latest = saved["latest"]
-        if saved["published"]:  # the actors may not have taken it yet
+        if saved["published"]:
             self.snapshot = PolicySnapshot(self.version, saved["published_at"], saved["published"])
-            self._link.publish(self.snapshot)
 
 
 def _impossible(metrics: Metrics, spec: Spec) -> str | None:

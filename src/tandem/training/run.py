@@ -4,7 +4,7 @@
     journal.db       every step of the environment         tensorboard/    the same for TensorBoard
     checkpoints/     state to resume from, best policy     events.jsonl    what happened and when
     policy_version   publications so far                   train.log       the lines of both loops
-    summary.json     how it ended
+    incarnation      restarts of the trainer so far        summary.json    how it ended
 
 Nothing here can stop a run but a full disk under the journal or a checkpoint.
 """
@@ -34,7 +34,7 @@ class RunFolder:
         self._began = time.monotonic()
         self.loggers = Isolated(lambda name, problem: self.event("logger_failed", logger=name, problem=problem))
         self.incarnation = 0
-        """How often this run was started; 0 the first time."""
+        """Which start of the trainer this is; 0 the first time."""
         self.wall_before = 0.0
         """Seconds of training before this start."""
 
@@ -67,6 +67,10 @@ class RunFolder:
     def spec(self) -> Spec:
         return Spec.from_json(self.config["spec"])
 
+    def next_incarnation(self) -> None:
+        """Another start; its number is on the disk before anything is logged under it."""
+        self.incarnation = self._next("incarnation")
+
     @property
     def wall_s(self) -> float:
         """Seconds of training, over all starts."""
@@ -74,10 +78,13 @@ class RunFolder:
 
     def next_version(self) -> int:
         """The number of the next publication, on the disk before anyone sees it: after any crash it is not used again."""
-        path = self.path / "policy_version"
-        version = (int(path.read_text()) if path.exists() else 0) + 1
-        write_atomically(path, str(version).encode())
-        return version
+        return self._next("policy_version")
+
+    def _next(self, name: str) -> int:
+        path = self.path / name
+        number = (int(path.read_text()) if path.exists() else 0) + 1
+        write_atomically(path, str(number).encode())
+        return number
 
     def log_metrics(self, clocks: Clocks, metrics: Metrics) -> None:
         """One row. Every row says where all the clocks stood."""

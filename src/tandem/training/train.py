@@ -89,6 +89,8 @@ def _restore(trainer: Trainer, actor: Actor, journal: Journal) -> None:
     if saved is not None and saved["env"] is not None:
         journal.forget_after(checkpoint.meta["ord"])  # they will be lived again, the same
     trainer.restore(checkpoint, journal)
+    if trainer.learner.snapshot is not None:
+        trainer.link.publish(trainer.learner.snapshot)  # the actor may not have taken it yet
     if saved is None:  # the run had actors in other processes until now
         actor.steps = trainer.learner.received
         actor.begin()

@@ -182,7 +182,6 @@ class Trainer:
             "ord": self.link.ord,
             "policy_version": self.learner.version,
             "wall_s": self.run.wall_s,
-            "incarnation": self.run.incarnation,
             "spec_hash": self.spec.hash,
         }
         loops = {"learner": learner, "actor": actor, "progress": dataclasses.asdict(self.progress)}
@@ -198,7 +197,8 @@ class Trainer:
     def restore(self, checkpoint: Checkpoint, journal: Journal) -> None:
         """The state at the checkpoint, with the data that it had then; what came later is read again, in the same order."""
         meta = checkpoint.meta
-        self.run.incarnation, self.run.wall_before = meta["incarnation"] + 1, meta["wall_s"]
+        self.run.wall_before = meta["wall_s"]
+        self.run.next_incarnation()
         start = journal.start_of_last(self.config.replay_buffer_capacity, up_to_ord=meta["ord"])
         self.learner.remember([step for _, step in journal.read(start, up_to_ord=meta["ord"])])
         self.link.ord = meta["ord"]
