@@ -136,7 +136,11 @@ class Journal:
 
     def append_packed(self, source: str, records: Iterable[tuple[int, bytes]]) -> int:
         """`append` for steps as they came over a link: (seq, `pack_transition` bytes), stored as they are."""
-        return self._insert([self._packed_row(source, seq, record) for seq, record in records])
+        return self.append_records((source, seq, record) for seq, record in records)
+
+    def append_records(self, records: Iterable[tuple[str, int, bytes]]) -> int:
+        """`append_packed` for steps of many sources, in one transaction."""
+        return self._insert([self._packed_row(source, seq, record) for source, seq, record in records])
 
     def read(self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None) -> Iterator[tuple[int, Transition]]:
         """Accepted steps in order, from the one after `after_ord` up to and with `up_to_ord`, at most `limit`."""
@@ -167,13 +171,20 @@ class Journal:
         """Remove the steps after a bookmark, for a simulation that goes back there and lives them again; returns how many."""
         return self._change(lambda connection: connection.execute("DELETE FROM steps WHERE ord > ?", (ord,)))
 
-    def rejected(self) -> list[Rejected]:
-        rows = self._rows("SELECT ord, source, seq, episode, step, reason FROM steps WHERE status = 'rejected' ORDER BY ord")
+    def rejected(self, after_ord: int = 0) -> list[Rejected]:
+        rows = self._rows(
+            "SELECT ord, source, seq, episode, step, reason FROM steps WHERE ord > ? AND status = 'rejected' ORDER BY ord", (after_ord,)
+        )
         return [Rejected(*row) for row in rows]
 
-    def counts(self) -> Counts:
-        found = dict(self._rows("SELECT status, count(*) FROM steps GROUP BY status"))
+    def counts(self, after_ord: int = 0) -> Counts:
+        found = dict(self._rows("SELECT status, count(*) FROM steps WHERE ord > ? GROUP BY status", (after_ord,)))
         return Counts(found.get("accepted", 0), found.get("rejected", 0))
+
+    def last_ord(self) -> int:
+        """The bookmark after everything stored so far."""
+        [(last,)] = self._rows("SELECT max(ord) FROM steps")
+        return last or 0
 
     def last_seq(self, source: str) -> int:
         """The highest seq stored from this source, -1 if none: where a sender may take up again."""

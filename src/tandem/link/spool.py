@@ -1,0 +1,273 @@
+"""The actor's own disk between a step and its acknowledgement: what is written here survives the death of the process.
+
+    SPOOL/<process>/lock          held (flock) as long as the process lives, so that a spool left behind can be told from one in use
+                    about.json    the run it belongs to: it is never drained into another
+                    00000001.rec  records, oldest file first: length, checksum, source, seq, the packed step
+
+The control loop appends; another thread reads, and removes files whose every record is acknowledged. They share no lock: the one
+moves the end, the other the beginning. The file is read back rather than kept in memory, so memory is bounded by construction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tandem.link.messages import Record
+
+SEGMENT_BYTES = 4 * 2**20
+"""A file is not appended to beyond this."""
+_HEADER = struct.Struct("<IIHq")
+_READ_BYTES = 256 * 2**10
+
+
+class Position(NamedTuple):
+    """A place between two records: number of the file, offset in it."""
+
+    segment: int
+    offset: int
+
+
+class Spool:
+    """The spool of this process. `append` from one thread, `read` and `release` from another."""
+
+    def __init__(self, folder: Path, lock: int, limit: int, fsync: bool) -> None:
+        self.folder, self.limit = folder, limit
+        self._lock, self._fsync = lock, fsync
+        self._segment_bytes = max(1, min(SEGMENT_BYTES, limit // 4))
+        self._written = 0  # moved by the thread that appends
+        self._freed = 0  # moved by the thread that releases
+        self._reader = _Reader(folder)
+        self._file = -1
+        self.end = self.start = Position(1, 0)
+        self._open(1)
+
+    @classmethod
+    def create(cls, root: Path, name: str, about: Mapping[str, Any], *, limit: int = 2**30, fsync: bool = False) -> Spool:
+        """A new one. It gets its name when it is locked already: nobody can take it for one left behind."""
+        root.mkdir(parents=True, exist_ok=True)
+        hidden = root / f".{name}"
+        hidden.mkdir()
+        lock = _lock(hidden)
+        assert lock is not None
+        (hidden / "about.json").write_text(json.dumps(dict(about)))
+        folder = root / name
+        os.rename(hidden, folder)
+        return cls(folder, lock, limit, fsync)
+
+    @property
+    def bytes(self) -> int:
+        """On the disk, acknowledged or not: files go as a whole."""
+        return self._written - self._freed
+
+    def append(self, records: Sequence[Record]) -> bool:
+        """Write a group whole, or not at all if there is no room for it (the limit, or the disk). Never waits for the network."""
+        data = b"".join(_encode(record) for record in records)
+        if self.bytes + len(data) > self.limit:
+            return False
+        segment, offset = self.end
+        if offset and offset + len(data) > self._segment_bytes:
+            try:
+                self._open(segment + 1)
+            except OSError:
+                return False
+            segment, offset = segment + 1, 0
+        try:
+            if os.write(self._file, data) != len(data):
+                raise OSError("the disk took a part")
+            if self._fsync:
+                os.fdatasync(self._file)
+        except OSError:
+            os.ftruncate(self._file, offset)
+            self.end = Position(segment, offset)
+            return False
+        self._written += len(data)
+        self.end = Position(segment, offset + len(data))  # last: what lies before it is whole
+        return True
+
+    def read(self, start: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
+        """Records from `start` on, at least one if there is one, and where the next would begin."""
+        return self._reader.read(start, self.end, max_records, max_bytes)
+
+    def release(self, position: Position) -> None:
+        """All before it is acknowledged: files that end there can go."""
+        for segment in range(self.start.segment, position.segment):
+            path = _segment_path(self.folder, segment)
+            with contextlib.suppress(FileNotFoundError):
+                size = path.stat().st_size
+                path.unlink()
+                self._freed += size
+        self.start = position
+
+    @property
+    def empty(self) -> bool:
+        """Every record is acknowledged."""
+        return self.start == self.end
+
+    def close(self) -> None:
+        """Let go of it. One with nothing left in it is removed; another stays for the next actor."""
+        empty = self.empty
+        os.close(self._file)
+        self._reader.close()
+        if empty:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def _open(self, segment: int) -> None:
+        opened = os.open(_segment_path(self.folder, segment), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = opened
+        self.end = Position(segment, 0)
+
+
+class Leftover:
+    """The spool of a process that is no more. Whoever holds this has it to himself."""
+
+    def __init__(self, folder: Path, lock: int) -> None:
+        self.folder, self._lock = folder, lock
+        self.about: dict[str, Any] = _about(folder)
+        self._reader = _Reader(folder)
+        segments = _segments(folder)
+        self.start = Position(segments[0] if segments else 1, 0)
+        self.end = Position(segments[-1], _segment_path(folder, segments[-1]).stat().st_size) if segments else self.start
+
+    @property
+    def bytes(self) -> int:
+        return sum(_segment_path(self.folder, segment).stat().st_size for segment in _segments(self.folder))
+
+    def read(self, start: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
+        """As `Spool.read`. A record that was being written when the process died ends its file: it was never whole."""
+        return self._reader.read(start, self.end, max_records, max_bytes)
+
+    def remove(self) -> None:
+        """Everything in it is acknowledged."""
+        self._reader.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def close(self) -> None:
+        """Leave it as it is, for another to take."""
+        self._reader.close()
+        os.close(self._lock)
+
+
+def leftovers(root: Path, run: str) -> Iterator[Leftover]:
+    """Spools of this run whose process is gone; each is held until it is removed or closed."""
+    for folder in sorted(root.iterdir()) if root.is_dir() else []:
+        if folder.name.startswith(".") or _about(folder).get("run") != run:
+            continue
+        lock = _lock(folder)
+        if lock is not None:
+            yield Leftover(folder, lock)
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    try:
+        about = json.loads((folder / "about.json").read_text())
+    except (OSError, ValueError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _lock(folder: Path) -> int | None:
+    """The lock of a spool folder, None if its process lives (or somebody drains it already)."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return None  # removed between two looks
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _segment_path(folder: Path, segment: int) -> Path:
+    return folder / f"{segment:08d}.rec"
+
+
+def _segments(folder: Path) -> list[int]:
+    return sorted(int(path.stem) for path in folder.glob("*.rec") if path.stem.isdigit())
+
+
+def _encode(record: Record) -> bytes:
+    source = record.source.encode()
+    body = b"".join((source, record.data))
+    return _HEADER.pack(len(record.data), zlib.crc32(body, record.seq & 0xFFFFFFFF), len(source), record.seq) + body
+
+
+class _Reader:
+    """Reads records back from files that grow at one end and go at the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._segment, self._file = 0, -1
+
+    def read(self, start: Position, end: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
+        records: list[Record] = []
+        while not records and start < end:
+            last = start.segment == end.segment
+            data = self._bytes(start, end.offset if last else None, max_bytes)
+            records, used = _decode(data, max_records, max_bytes)
+            if records:
+                return records, Position(start.segment, start.offset + used)
+            # Nothing whole from here on: the file is read to its end, or its last record is torn.
+            start = end if last else Position(start.segment + 1, 0)
+        return records, start
+
+    def _bytes(self, start: Position, stop: int | None, max_bytes: int) -> bytes:
+        """Enough of a file for `max_bytes` of records, or for the one record there if that is larger."""
+        if not self._select(start.segment):
+            return b""
+        limit = os.fstat(self._file).st_size if stop is None else stop
+        data = os.pread(self._file, min(limit - start.offset, max_bytes + _READ_BYTES), start.offset)
+        if len(data) >= _HEADER.size:
+            size, _, source, _ = _HEADER.unpack_from(data)
+            needed = _HEADER.size + source + size
+            if len(data) < needed <= limit - start.offset:
+                data = os.pread(self._file, needed, start.offset)
+        return data
+
+    def _select(self, segment: int) -> bool:
+        if segment == self._segment:
+            return self._file >= 0
+        self.close()
+        try:
+            self._file = os.open(_segment_path(self._folder, segment), os.O_RDONLY)
+        except FileNotFoundError:
+            self._file = -1
+        self._segment = segment
+        return self._file >= 0
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+        self._segment, self._file = 0, -1
+
+
+def _decode(data: bytes, max_records: int, max_bytes: int) -> tuple[list[Record], int]:
+    """Whole records at the beginning of some bytes, and how many bytes they take; the first may be larger than `max_bytes`."""
+    records: list[Record] = []
+    offset = total = 0
+    while len(records) < max_records and offset + _HEADER.size <= len(data):
+        size, checksum, source_size, seq = _HEADER.unpack_from(data, offset)
+        start, middle = offset + _HEADER.size, offset + _HEADER.size + source_size
+        stop = middle + size
+        if stop > len(data) or zlib.crc32(data[start:stop], seq & 0xFFFFFFFF) != checksum:
+            break
+        total += size
+        if records and total > max_bytes:
+            break
+        records.append(Record(data[start:middle].decode(), seq, data[middle:stop]))
+        offset = stop
+    return records, offset
