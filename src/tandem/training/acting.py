@@ -11,7 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import socket
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -107,9 +109,15 @@ def act(args: ActorArgs, say: Callable[[str], None], stopped: Callable[[], bool]
     return left
 
 
-def _live(
-    actor: Actor, client: ActorClient, args: ActorArgs, spec: Spec, stopped: Callable[[], bool], say: Callable[[str], None]
-) -> None:
+def act_here(args: ActorArgs, say: Callable[[str], None]) -> int:
+    """`act` until Ctrl-C or SIGTERM, which let it finish its step and hand over what it has."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return act(args, say, stop.is_set)
+
+
+def _live(actor: Actor, client: ActorClient, args: ActorArgs, spec: Spec, stopped: Callable[[], bool], say: Callable[[str], None]) -> None:
     rhythm = Rhythm(spec.control_hz) if args.pace == "realtime" else None
     paused = False
     said = False

@@ -104,6 +104,20 @@ def in_words(steps_per_update: int, pace: Rates, learner_steps: int = 100) -> st
     return " = ".join(parts)
 
 
+def hub_clocks(counts: dict[str, Any], steps_per_update: int) -> dict[str, Any]:
+    """What a hub counts, with what follows from it."""
+    learner, actor = counts["learner_steps_per_s"] or None, counts["actor_steps_per_s"] or None
+    pace = Rates(learner, actor, learner / steps_per_update if learner else None)
+    return {
+        **counts,
+        "versions_per_s": pace.version,
+        "updates_per_actor_step_seen": pace.learner_per_actor,
+        "steps_per_update": steps_per_update,
+        "in_words": in_words(steps_per_update, pace),
+        "table": [asdict(worth(steps, steps_per_update, pace)) for steps in TABLE_AT],
+    }
+
+
 def summary(readings: Sequence[Reading], steps_per_update: int, updates_per_actor_step: float) -> dict[str, Any]:
     """Everything at once, as the API gives it."""
     pace = rates(readings)

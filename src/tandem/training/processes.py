@@ -49,9 +49,7 @@ class Part:
         self.began = time.monotonic()
         # A session of its own: Ctrl-C reaches the supervisor alone, which stops the parts in their order. The pipe tells the part
         # that the supervisor is gone, however it went.
-        self.process = subprocess.Popen(
-            self.command, stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, **self.environment}
-        )
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, start_new_session=True, env={**os.environ, **self.environment})
 
     @property
     def code(self) -> int | None:
@@ -213,8 +211,9 @@ def _hub(run: Path, settings: dict[str, Any]) -> None:
 
 
 def _log(run: Path, line: str) -> None:
-    with (run / "train.log").open("a") as file:
-        file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+    from tandem.training.run import RunFolder
+
+    RunFolder(run).log_line(line)
 
 
 def _trainer(run: Path, settings: dict[str, Any]) -> None:
@@ -235,13 +234,12 @@ def _trainer(run: Path, settings: dict[str, Any]) -> None:
 def _actor(arguments: list[str]) -> None:
     import tyro
 
-    from tandem.training.acting import ActorArgs, act
+    from tandem.training.acting import ActorArgs, act_here
 
     args = tyro.cli(ActorArgs, args=arguments)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    assert args.run is not None
-    act(args, lambda line: _log(args.run, line), stop.is_set)  # pyright: ignore[reportArgumentType]
+    run = args.run
+    assert run is not None, "a supervisor's actor is given its run"
+    act_here(args, lambda line: _log(run, line))
 
 
 def main() -> NoReturn:

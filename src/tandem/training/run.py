@@ -49,7 +49,7 @@ class RunFolder:
         path.mkdir(parents=True)
         run = cls(path)
         run.checkpoints.mkdir()
-        described = {"task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": _plain(config)}
+        described = {"task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": plain(config)}
         write_atomically(path / "config.json", json.dumps(described, indent=2).encode())
         return run
 
@@ -121,12 +121,12 @@ class RunFolder:
         self.loggers.close()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Dataclasses, paths and tuples as JSON knows them."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value
