@@ -65,6 +65,8 @@ class ActorArgs:
     """Folder where steps are kept until the learner has them."""
     spool_limit: int = 2**30
     """Bytes that may wait there; beyond it the oldest are kept."""
+    timeout: float = 10.0
+    """Seconds without a word from the learner after which it counts as away."""
     max_steps: int | None = None
     """Stop after this many steps of the environments."""
 
@@ -85,6 +87,7 @@ def act(args: ActorArgs, say: Callable[[str], None], stopped: Callable[[], bool]
         ca=args.ca,
         spool_limit=args.spool_limit,
         while_away=args.while_away,
+        timeout_s=args.timeout,
         say=say,
     )
     welcome = client.connect()

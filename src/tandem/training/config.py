@@ -136,3 +136,5 @@ class LearnerArgs(RunArgs):
     """TLS certificate (PEM) to speak with; actors give it as --ca if it is your own."""
     key: Path | None = None
     """Private key of the certificate."""
+    timeout: float = 10.0
+    """Seconds without a word from an actor after which it counts as gone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Dis
         raise ConfigError("--certificate and --key belong together: one of them is missing")
     run = _prepare(asked, config, path)
     display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {path / 'token'}")
-    return _run(run, asked, config, display, [], host=asked.host, certificate=asked.certificate, key=asked.key)
+    return _run(run, asked, config, display, [], host=asked.host, certificate=asked.certificate, key=asked.key, timeout=asked.timeout)
 
 
 def _run(
@@ -46,13 +47,15 @@ def _run(
     host: str,
     certificate: Path | None = None,
     key: Path | None = None,
+    timeout: float = 10.0,
 ) -> dict[str, Any]:
     hub = hub_part(
         run.path,
         host=host,
-        port=asked.port,
+        port=asked.port or _free_port(host),  # chosen once: a hub that is started again is found where it was
         certificate=plain(certificate),
         key=plain(key),
+        timeout_s=timeout,
         steps_per_update=config.steps_per_update,
         actor_settings={"seed": config.seed, "random_steps": config.random_steps},
     )
@@ -85,6 +88,11 @@ def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
         *("--num-envs", str(config.num_envs)),
         *("--spool", str(run / "spool")),
     ]
+
+
+def _free_port(host: str) -> int:
+    with socket.create_server((host, 0)) as listening:
+        return listening.getsockname()[1]
 
 
 def _reachable(asked: LearnerArgs) -> str:

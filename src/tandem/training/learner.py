@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,6 +54,8 @@ class Learner:
         self.steps = 0
         self.received = 0
         """Steps of the environments taken in: the actor's clock as the learner knows it."""
+        self.trail = hashlib.sha256().hexdigest()
+        """Of every step received, in order: two learners that were given the same data in the same order have the same one."""
         self.acted_with = 0
         """The newest version that a received step was proposed by."""
         self.version = 0
@@ -77,6 +80,7 @@ class Learner:
         steps = self._link.receive()
         self.remember(steps)
         self.received += len(steps)
+        self.trail = follow(self.trail, steps)
         self.acted_with = max((step.policy_version for step in steps), default=self.acted_with)
         return len(steps)
 
@@ -136,6 +140,7 @@ class Learner:
         return arrays, {
             "steps": self.steps,
             "received": self.received,
+            "trail": self.trail,
             "version": self.version,
             "rolled_back": self.rolled_back,
             "random": json.dumps(self._random.bit_generator.state),
@@ -148,12 +153,19 @@ class Learner:
         good = {name.removeprefix("good/"): array for name, array in arrays.items() if name.startswith("good/")}
         self.state = self.agent.from_arrays(self.state, {name: array for name, array in arrays.items() if not name.startswith("good/")})
         self._good_state = self.agent.from_arrays(self._good_state, good)
-        self.steps, self.received = saved["steps"], saved["received"]
+        self.steps, self.received, self.trail = saved["steps"], saved["received"], saved["trail"]
         self.version, self.rolled_back = saved["version"], saved["rolled_back"]
         self._random.bit_generator.state = json.loads(saved["random"])
         self.latest = saved["latest"]
         if saved["published"]:
             self.snapshot = PolicySnapshot(self.version, saved["published_at"], saved["published"])
+
+
+def follow(trail: str, steps: Iterable[Transition]) -> str:
+    """The trail after these steps."""
+    for step in steps:
+        trail = hashlib.sha256(f"{trail} {step.source} {step.seq}".encode()).hexdigest()
+    return trail
 
 
 def _impossible(metrics: Metrics, spec: Spec) -> str | None:

@@ -203,6 +203,8 @@ def _hub(run: Path, settings: dict[str, Any]) -> None:
         port=settings["port"],
         certificate=certificate,
         key=key,
+        timeout_s=settings["timeout_s"],
+        ping_s=settings["timeout_s"] / 2,
         actor_settings=settings["actor_settings"],
         say=lambda line: _log(run, line),
         clocks=lambda counts: hub_clocks(counts, steps_per_update),

@@ -220,6 +220,7 @@ class Trainer:
             "stopped": reason,
             **dataclasses.asdict(self.clocks),
             "minutes": self.run.wall_s / 60,
+            "trail": self.learner.trail,
             "demo_transitions": len(self.learner.demos),
             "demo_seconds": self._demo_seconds,
             "rolled_back": self.learner.rolled_back,
