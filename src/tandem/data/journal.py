@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tandem.codec import CodecError, pack_transition, unpack_transition
+from tandem.data.screening import Place, Screen
 from tandem.data.validation import COUNT_LIMIT, Validator
 from tandem.errors import DataError, FileMissing, FileUnreadable, SpecMismatch, StorageFull
 from tandem.types import Spec, Transition
@@ -84,6 +85,7 @@ class Journal:
         self.attributes = attributes
         self._connection = connection
         self._validator = Validator(spec)
+        self._screen = Screen(spec)
 
     @classmethod
     def create(cls, path: Path | str, spec: Spec, *, live: bool = True, **attributes: Any) -> Journal:
@@ -140,7 +142,14 @@ class Journal:
 
     def append_records(self, records: Iterable[tuple[str, int, bytes]]) -> int:
         """`append_packed` for steps of many sources, in one transaction."""
-        return self._insert([self._packed_row(source, seq, record) for source, seq, record in records])
+        known = list(records)
+        places = self._screen.places([record for _, _, record in known])
+        return self._insert(
+            [
+                self._packed_row(source, seq, record) if place is None else self._sound_row(source, seq, place, record)
+                for (source, seq, record), place in zip(known, places, strict=True)
+            ]
+        )
 
     def read(self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None) -> Iterator[tuple[int, Transition]]:
         """Accepted steps in order, from the one after `after_ord` up to and with `up_to_ord`, at most `limit`."""
@@ -231,6 +240,10 @@ class Journal:
         except CodecError as problem:
             record, reason = b"", str(problem)
         return self._columns(transition, reason, record)
+
+    def _sound_row(self, source: str, seq: int, place: Place, record: bytes) -> tuple[Any, ...]:
+        _require_name(source, seq)
+        return source, seq, place.episode, place.step, "accepted", None, record
 
     def _packed_row(self, source: str, seq: int, record: bytes) -> tuple[Any, ...]:
         _require_name(source, seq)

@@ -38,6 +38,7 @@ from tandem.errors import (
 from tandem.link.messages import (
     EPISODE_END,
     FROM_HUB,
+    GROUP_BYTES,
     MAX_POLICY_FRAME,
     MAX_RECORDS,
     PROTOCOL,
@@ -60,9 +61,10 @@ from tandem.link.messages import (
 from tandem.link.spool import Leftover, Position, Spool, leftovers
 from tandem.types import PolicySnapshot, Spec, Transition
 
-GROUP_BYTES = 2**20
 MAX_GROUPS_UNDER_WAY = 4
 """While these are under way, new steps gather for the next group: at a high rate groups grow by themselves."""
+LINGER_S = {"realtime": 0.02, "fast": 0.002}
+"""How long a step may wait for others to travel with, but not while the control loop waits for credit: a frame costs as much as ten steps."""
 _STATISTICS_S = 1.0
 _FAREWELL_S = 0.5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 3.0
@@ -196,7 +198,9 @@ class ActorClient:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._wake: asyncio.Event | None = None
+        self._rush: asyncio.Event | None = None
         self._woken = False
+        self._full = False
         self._statistics_due = False
         self._thread = threading.Thread(target=self._run, name="link", daemon=True)
 
@@ -230,12 +234,13 @@ class ActorClient:
         if acting != self._acting:
             self._acting = acting
             self._statistics_due = True
-            self._wake_up()
+            self._wake_up(hurry=True)
 
     def may_step(self, timeout: float) -> bool:
         """Pace `fast`: wait for credit for one step of all rows. Pace `realtime`: at once, False while away if told to hold."""
         if self._now_may_step():
             return True
+        self._wake_up(hurry=True)  # credit comes with acknowledgements: what is still here must go out first
         with self._stepping:
             return self._stepping.wait_for(self._now_may_step, timeout)
 
@@ -249,7 +254,7 @@ class ActorClient:
     def command(self, command: Command) -> None:
         """Ask for something from this end: of the trainer, of other actors."""
         self._outgoing.append(command)
-        self._wake_up()
+        self._wake_up(hurry=True)
 
     @property
     def status(self) -> ClientStatus:
@@ -277,8 +282,7 @@ class ActorClient:
         while self._thread.is_alive() and self._kept > self._acknowledged and time.monotonic() < deadline:
             time.sleep(0.005)
         self._closing = True
-        self._woken = False
-        self._wake_up()
+        self._wake_up(hurry=True)
         if self._thread.is_alive():
             self._thread.join(_FAREWELL_S)
         if self._thread.is_alive() and self._loop is not None and self._main is not None:  # in the middle of a greeting, or of a stuck send
@@ -315,14 +319,21 @@ class ActorClient:
             return self._connected and self._kept + self.rows <= self._limit_steps
         return self._connected or self._while_away == "go_on"
 
-    def _wake_up(self) -> None:
-        if self._woken:
+    def _wake_up(self, hurry: bool = False) -> None:
+        """Tell the link's thread that there is something to do; cheap while it knows already."""
+        if self._woken and not hurry:
             return
         self._woken = True
-        loop, wake = self._loop, self._wake
-        if loop is not None and wake is not None:
+        loop = self._loop
+        if loop is not None:
             with contextlib.suppress(RuntimeError):  # it has just ended
-                loop.call_soon_threadsafe(wake.set)
+                loop.call_soon_threadsafe(self._woke, hurry)
+
+    def _woke(self, hurry: bool) -> None:
+        assert self._wake is not None and self._rush is not None
+        self._wake.set()
+        if hurry:
+            self._rush.set()
 
     # ---- the link's thread
 
@@ -338,7 +349,8 @@ class ActorClient:
             raise
 
     async def _stay_connected(self) -> None:
-        self._loop, self._wake, self._main = asyncio.get_running_loop(), asyncio.Event(), asyncio.current_task()
+        self._wake, self._rush, self._main = asyncio.Event(), asyncio.Event(), asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
         pause = _FIRST_PAUSE_S
         while not self._closing:
             began = time.monotonic()
@@ -462,6 +474,7 @@ class ActorClient:
                 self._say(f"[ACTOR] the hub has trouble: {message.message}" if message.message else "[ACTOR] the hub is well again")
 
     def _take_acknowledgement(self, message: Acknowledged) -> None:
+        blocked = not self._room()
         while self._under_way and self._under_way[0].group <= message.group:
             group = self._under_way.popleft()
             group.box.acknowledged = group.end
@@ -469,10 +482,10 @@ class ActorClient:
             if group.box.own:
                 self._acknowledged += group.steps
         self._rejected += message.rejected
-        assert self._wake is not None
         self._let_go()
         self._take_credit(message.credit)
-        self._wake.set()
+        if blocked:
+            self._woke(hurry=True)
 
     def _let_go(self) -> None:
         """Remove files of which everything is acknowledged."""
@@ -499,11 +512,8 @@ class ActorClient:
         self._clock_difference_s = message.wall_time - (self._wall() - self._round_trip_s / 2)
 
     async def _speak(self, connection: ClientConnection) -> None:
-        assert self._wake is not None
         statistics_at = 0.0
         while not self._closing:
-            self._woken = False
-            self._wake.clear()
             now = time.monotonic()
             if self._statistics_due or now - statistics_at >= _STATISTICS_S:
                 self._statistics_due, statistics_at = False, now
@@ -513,19 +523,32 @@ class ActorClient:
             group = self._next_group()
             if group is not None:
                 await connection.send(group)
-                continue
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, statistics_at + _STATISTICS_S - now)):
-                    await self._wake.wait()
+            if group is None or not self._full:
+                await self._wait_for_work(statistics_at + _STATISTICS_S - now)
 
-    def _next_group(self) -> bytes | None:
+    async def _wait_for_work(self, seconds: float) -> None:
+        """Until there are steps to send and they have lingered, or there is something that does not wait."""
+        assert self._wake is not None and self._rush is not None
+        self._woken = False
+        self._wake.clear()
+        self._rush.clear()
+        if self._closing or self._statistics_due or self._outgoing:
+            return
+        if not any(box.more for box in self._boxes):
+            await _either(self._wake, seconds)
+        if any(box.more for box in self._boxes):
+            await _either(self._rush, min(seconds, LINGER_S[self.pace]) if self._room() else seconds)
+
+    def _room(self) -> bool:
+        """May another group be under way?"""
         assert self.welcome is not None
         size = sum(group.size for group in self._under_way)
-        room = self.welcome.window_bytes - size
-        if len(self._under_way) >= MAX_GROUPS_UNDER_WAY or (self._under_way and room < GROUP_BYTES):
-            return None
+        largest = max(GROUP_BYTES, self.welcome.record_bytes)
+        return not self._under_way or (len(self._under_way) < MAX_GROUPS_UNDER_WAY and size + largest <= self.welcome.window_bytes)
+
+    def _next_group(self) -> bytes | None:
         box = next((box for box in self._boxes if box.more), None)
-        if box is None:
+        if box is None or not self._room():
             return None
         records, end = box.spool.read(box.sent, MAX_RECORDS, GROUP_BYTES)
         box.sent = end
@@ -537,6 +560,7 @@ class ActorClient:
         steps = sum(record.seq != EPISODE_END for record in records)
         size = sum(len(record.data) for record in records)
         self._under_way.append(_UnderWay(self._group, box, end, steps, size))
+        self._full = len(records) == MAX_RECORDS or size >= GROUP_BYTES // 2
         return Steps(self._group, box.own, records).pack()
 
     def _statistics(self, now: float) -> bytes:
@@ -596,6 +620,13 @@ class _FirstWord:
             raise self._result
         assert self._result is not None
         return self._result
+
+
+async def _either(event: asyncio.Event, seconds: float) -> None:
+    """Until it happens, or the time is over."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(max(0.0, seconds)):
+            await event.wait()
 
 
 def _named(problem: Exception, uri: str) -> Exception:

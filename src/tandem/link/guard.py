@@ -24,12 +24,17 @@ _ADVICE = (
 )
 
 
+MAX_FIRST_BYTES = 64 * 2**10
+"""What a connection may send before it has shown a token: request line and headers are far smaller."""
+
+
 class Strangers:
-    """Connections without a token: how many at once, and for how long each."""
+    """Connections without a token: how many at once, for how long each, and how much they may say."""
 
     def __init__(self, limit: int, seconds: float) -> None:
         self.limit, self.seconds = limit, seconds
         self._timers: dict[Any, asyncio.TimerHandle] = {}
+        self._said: dict[Any, int] = {}
         self.turned_away = 0
 
     def arrived(self, peer: Any, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -37,16 +42,28 @@ class Strangers:
             self.turned_away += 1
             transport.abort()
             return
-        self._timers[peer] = loop.call_later(self.seconds, self._too_long, peer, transport)
+        self._timers[peer] = loop.call_later(self.seconds, self._send_away, peer, transport)
+        self._said[peer] = 0
+
+    def says(self, peer: Any, size: int, transport: asyncio.Transport) -> bool:
+        """False if it has said too much without a token."""
+        if peer not in self._said:
+            return True
+        self._said[peer] += size
+        if self._said[peer] > MAX_FIRST_BYTES:
+            self._send_away(peer, transport)
+            return False
+        return True
 
     def gone(self, peer: Any) -> None:
         """Has shown a token, or has left."""
         timer = self._timers.pop(peer, None)
+        self._said.pop(peer, None)
         if timer is not None:
             timer.cancel()
 
-    def _too_long(self, peer: Any, transport: asyncio.Transport) -> None:
-        self._timers.pop(peer, None)
+    def _send_away(self, peer: Any, transport: asyncio.Transport) -> None:
+        self.gone(peer)
         self.turned_away += 1
         transport.abort()
 
@@ -58,6 +75,10 @@ def guarded_protocol(strangers: Strangers) -> type[HttpToolsProtocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
             super().connection_made(transport)
             strangers.arrived(self.client, transport, self.loop)
+
+        def data_received(self, data: bytes) -> None:
+            if strangers.says(self.client, len(data), self.transport):
+                super().data_received(data)
 
         def connection_lost(self, exc: Exception | None) -> None:
             strangers.gone(self.client)
@@ -79,6 +100,8 @@ class Guard:
             return
         if not self._known(scope):
             await _turn_away(scope, receive, send)
+            if scope["type"] == "websocket":  # an upgraded connection is not the guarded protocol's any more
+                self._strangers.gone(scope["client"])
             return
         self._strangers.gone(scope["client"])
         if scope["type"] == "websocket" and scope["path"] == "/link":

@@ -33,7 +33,9 @@ from tandem.link.messages import (
     ACTOR_COMMANDS,
     EPISODE_END,
     FROM_ACTOR,
+    GROUP_BYTES,
     MAX_FRAME,
+    MAX_HEADER,
     TRAINER_COMMANDS,
     BadFrame,
     Command,
@@ -52,12 +54,14 @@ from tandem.types import Spec
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 WINDOW_BYTES = 8 * 2**20
-_LOOK_S = 0.003
+_LOOK_S = 0.005
 """Between two looks at the board."""
+_TICK_S = 0.2
 _DEAD_TRAINER_S = 5.0
 _REMEMBER_S = 300.0
 """How long an actor that left is still shown."""
 _ROWS_PER_ANSWER = 1000
+MAX_BODY = 10_000
 
 
 class Hub:
@@ -126,7 +130,7 @@ class Hub:
                 Guard(self.app, self._link, self._token, self._strangers),
                 http=guarded_protocol(self._strangers),
                 ws="websockets-sansio",
-                ws_max_size=MAX_FRAME,
+                ws_max_size=max(GROUP_BYTES, self._record_bytes) + MAX_HEADER + 1024,
                 ws_ping_interval=ping_s,
                 ws_ping_timeout=timeout_s,
                 ws_per_message_deflate=False,
@@ -204,7 +208,7 @@ class Hub:
 
     async def _watch_board(self) -> None:
         before: tuple[int, ...] = ()
-        heartbeat, looked_at_policy = self._board["trainer_heartbeat"], -1
+        heartbeat, looked_at_policy, ticked_at = self._board["trainer_heartbeat"], -1, 0.0
         while True:
             now = time.monotonic()
             state = self._board.trainer_state()
@@ -216,7 +220,9 @@ class Hub:
             if state != before:
                 before = state
                 self._grant()
-            self._keep_time(now)
+            if now - ticked_at >= _TICK_S:
+                ticked_at = now
+                self._keep_time(now)
             await asyncio.sleep(_LOOK_S)
 
     def _keep_time(self, now: float) -> None:
@@ -476,7 +482,7 @@ class Hub:
 
     async def _api_command(self, request: Request) -> dict[str, Any]:
         try:
-            asked = json.loads((await request.body())[:10_000])
+            asked = json.loads(await _small_body(request))
             command = Command.from_fields({"to": "all", "detail": {}, **asked})
         except (ValueError, TypeError) as problem:
             raise HTTPException(422, f"not a command: {problem}") from None
@@ -552,6 +558,15 @@ def _difference(mine: Spec, hello: Hello) -> str:
         return "; ".join(mine.difference(Spec.from_json(hello.spec)))[:2000] or "the same words, but another hash"
     except (KeyError, TypeError, ValueError, AttributeError):
         return "its spec cannot be read"
+
+
+async def _small_body(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            raise HTTPException(413, f"at most {MAX_BODY} bytes")
+    return body
 
 
 def _rows_after(path: Path, after: int) -> dict[str, Any]:

@@ -32,12 +32,14 @@ PROTOCOL = 1
 """Both ends must agree on it; a change of any message is a new number."""
 
 MAX_FRAME = 32 * 2**20
-"""Bytes of the largest frame that an actor may send."""
+"""Bytes of the largest frame that an actor may send; less where the steps of the task are smaller."""
 MAX_POLICY_FRAME = 256 * 2**20
 """Bytes of the largest frame that an actor takes."""
 MAX_HEADER = 256 * 2**10
 MAX_RECORDS = 256
 """Steps in one frame."""
+GROUP_BYTES = 2**20
+"""Bytes of records in one frame; a single record may be larger."""
 MAX_NAME = 100
 MAX_TEXT = 4000
 COUNT_LIMIT = 2**53
