@@ -12,6 +12,7 @@ import os
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -51,15 +52,15 @@ class Rig:
         }
         self.killed_actors: set[int] = set()
         self.actors: list[subprocess.Popen[bytes]] = []
-        self.proxy: Proxy | None = None
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self.port: int = listening.getsockname()[1]
+        self.proxy = Proxy(self.port)
         self.learner = self._start_learner("--run", str(self.run), TASK)
         try:
             self.wait("the hub listens", lambda: (self.run / "hub.json").exists(), 30)
         except AssertionError:
             self.close()
             raise
-        self.port = int(json.loads((self.run / "hub.json").read_text())["address"].rpartition(":")[2])
-        self.proxy = Proxy(self.port)
         self.actors = [self.start_actor(i) for i in range(actors)]
 
     def _start_learner(self, *arguments: str) -> subprocess.Popen[bytes]:
@@ -72,7 +73,7 @@ class Rig:
             "batch-size": 16,
             "updates-per-actor-step": 0.125,
             "timeout": TIMEOUT_S,
-            "port": getattr(self, "port", 0),
+            "port": self.port,
         }
         options = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
         options += ["--hidden", "16", "16"]
@@ -127,17 +128,20 @@ class Rig:
         logs = sorted(self.folder.glob("*.log"))
         return "\n".join(f"--- {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-12:]) for log in logs)
 
-    def well(self) -> bool:
-        """Trainer alive, every actor there and acting with the newest policy or the one before it, nothing waiting for long."""
+    def strike(self, fault: str) -> float:
+        """One fault at a random moment; returns the seconds until everyone acted with a policy that was made after it."""
+        start, more = self.steps(), self.random.randrange(1, 200)
+        self.wait("steps arrive", lambda: self.steps() > start + more)
+        before = self.api("/api/status")["policy"]["version"]
+        self.fault(fault)
+        return self.wait(f"all is well after {fault}", lambda: self.well(before))
+
+    def well(self, newer_than: int = 0) -> bool:
+        """Trainer alive, every actor there and acting with a policy newer than this."""
         if self.learner.poll() is not None or any(actor.poll() is not None for actor in self.actors):
             raise AssertionError(f"a process has ended by itself\n{self.last_words()}")
         status, actors = self.api("/api/status"), [actor for actor in self.api("/api/actors") if actor["connected"]]
-        newest = status["policy"]["version"]
-        return (
-            status["trainer"]["alive"]
-            and len(actors) == len(self.actors)
-            and all(actor["version"] >= newest - 1 and actor["version"] > 0 for actor in actors)
-        )
+        return status["trainer"]["alive"] and len(actors) == len(self.actors) and all(actor["version"] > newer_than for actor in actors)
 
     # ---- faults
 
@@ -300,8 +304,7 @@ class Rig:
                 process.wait(20)
             except subprocess.TimeoutExpired:
                 process.kill()
-        if self.proxy is not None:
-            self.proxy.close()
+        self.proxy.close()
 
 
 FAULTS = (
