@@ -1,6 +1,6 @@
 """How many steps the fast actors may make: pure arithmetic, so that it can be tested to the last step.
 
-    allowed = training_starts + learner_step / updates_per_actor_step + burst
+    allowed = steps_before + learner_step / updates_per_actor_step + burst
     burst   = R + max(R, ceil(1 / updates_per_actor_step)),   R = rows of all connected fast actors
 
 What is allowed and not yet stored is divided into outstanding grants. Two things hold at every moment: the grants never add up to
@@ -18,7 +18,8 @@ from dataclasses import dataclass
 class Pacing:
     """Where the trainer is, and what was asked for."""
 
-    training_starts: int
+    steps_before: int
+    """Steps that had been made when the first learner step was earned, had the ratio always been this one."""
     updates_per_actor_step: float
     learner_step: int
 
@@ -29,7 +30,7 @@ def burst(rows: int, updates_per_actor_step: float) -> int:
 
 def left(pacing: Pacing, rows: int, stored: int) -> int:
     """Steps that may be made beyond those stored, by all actors together."""
-    allowed = pacing.training_starts + pacing.learner_step / pacing.updates_per_actor_step + burst(rows, pacing.updates_per_actor_step)
+    allowed = pacing.steps_before + pacing.learner_step / pacing.updates_per_actor_step + burst(rows, pacing.updates_per_actor_step)
     return max(0, math.floor(allowed) - stored)
 
 

@@ -99,7 +99,7 @@ class Board:
         "learner_step",
         "policy_version",
         "trainer_ord",
-        "training_starts",
+        "steps_before",
         "updates_per_actor_step",
         "phase",
         "hub_heartbeat",
@@ -185,11 +185,11 @@ class TrainerEnd:
             raise StorageFull(f"cannot write {path}: {problem.strerror}. The actors keep the policy they have.") from problem
         self._board["policy_version"] = snapshot.version  # last: it tells the hub to look
 
-    def beat(self, *, learner_step: int, phase: str, training_starts: int, updates_per_actor_step: float) -> None:
+    def beat(self, *, learner_step: int, phase: str, steps_before: int, updates_per_actor_step: float) -> None:
         """Say where training is; cheap enough for every turn of a loop."""
         board = self._board
         board["learner_step"] = learner_step
-        board["training_starts"] = training_starts
+        board["steps_before"] = steps_before
         board.updates_per_actor_step = updates_per_actor_step
         board["phase"] = PHASES.index(phase)
         board["trainer_ord"] = self.ord

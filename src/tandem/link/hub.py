@@ -251,7 +251,7 @@ class Hub:
         lines = sorted((line for line in self._connected() if line.fast), key=lambda line: line.granted_at)
         if not lines or not u > 0:
             return
-        pacing = credits.Pacing(self._board["training_starts"], u, self._board["learner_step"])
+        pacing = credits.Pacing(self._board["steps_before"], u, self._board["learner_step"])
         self._turn += 1
         given = credits.grants(pacing, [line.hello.rows for line in lines], [line.outstanding for line in lines], self._writer.accepted)
         for line, outstanding in zip(lines, given, strict=True):
@@ -497,7 +497,7 @@ class Hub:
             "policy_version": max(self._version, 0),
             "learner_steps_per_s": round(self._learner_rate.per_s(now, board["learner_step"]), 2),
             "actor_steps_per_s": round(self._actor_rate.per_s(now, self._writer.accepted), 2),
-            "training_starts": board["training_starts"],
+            "steps_before": board["steps_before"],
             "updates_per_actor_step": board.updates_per_actor_step,
             "phase": board.phase,
         }

@@ -5,6 +5,7 @@ Nothing here touches a socket, and nobody waits for it: the hub goes on when it 
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,7 @@ class Beside:
     def __init__(self, trainer: Trainer, link: TrainerEnd) -> None:
         self.trainer, self._link = trainer, link
         self.paused = False
+        trainer.before_evaluation = lambda: self.say_where("evaluating")
 
     def begin(self, init_from: Path | None) -> None:
         """From the start. Steps may be there already: a trainer that died before its first checkpoint begins again with them."""
@@ -93,13 +95,10 @@ class Beside:
         return trainer.stop_reason
 
     def say_where(self, phase: str) -> None:
-        config = self.trainer.config
-        self._link.beat(
-            learner_step=self.trainer.learner.steps,
-            phase=phase,
-            training_starts=config.training_starts,
-            updates_per_actor_step=config.updates_per_actor_step,
-        )
+        learner, ratio = self.trainer.learner, self.trainer.config.updates_per_actor_step
+        # Not simply `training_starts`: a run may have been resumed with another ratio, or have trained on demonstrations alone first.
+        before = math.ceil(learner.received - (learner.steps + self.trainer.progress.credit) / ratio)
+        self._link.beat(learner_step=learner.steps, phase=phase, steps_before=before, updates_per_actor_step=ratio)
 
     def _obey(self, order: Command) -> None:
         trainer = self.trainer
@@ -110,7 +109,6 @@ class Beside:
         elif order.command == "checkpoint":
             trainer.save()
         elif order.command == "evaluate":
-            self.say_where("evaluating")
             trainer.evaluate()
         elif order.command == "stop":
             trainer.stop("stopped by a command")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -62,6 +62,8 @@ class Trainer:
         self.progress = Progress()
         self.best: PolicySnapshot | None = None
         self.stop_reason: str | None = None
+        self.before_evaluation: Callable[[], None] = lambda: None
+        """Told to whoever must know that learning pauses for it."""
         self._said: set[str] = set()
         self.log(f"demo buffer size: {len(self.learner.demos)}")
 
@@ -146,6 +148,7 @@ class Trainer:
 
     def evaluate(self) -> None:
         """On seeds of its own; keeps the best policy, and stops when it is good enough often enough in a row."""
+        self.before_evaluation()
         snapshot = self.learner.current_policy()
         result = evaluate(
             self.config.task, act_with(snapshot, self.spec), range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes)
