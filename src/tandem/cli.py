@@ -182,7 +182,7 @@ def learner(args: list[str]) -> None:
     asked = tyro.cli(LearnerArgs, args=args, default=LearnerArgs(config=defaults_for(args)), prog="tandem learner")
     config, path = _run_of(asked)
     summary = learn_here(asked, config, path, _display(asked.quiet, asked.json, asked.verbose))
-    _show_summary(summary, path, asked.json)
+    _show_summary(summary, path, asked.json, command="learner")
 
 
 def actor(args: list[str]) -> None:
@@ -295,7 +295,7 @@ def _film(run: Path) -> str:
     return str(films[0]) if films else f"none: {(done.stderr.strip().splitlines() or ['the player said nothing'])[-1]}"
 
 
-def _show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str | None = None) -> None:
+def _show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str | None = None, command: str = "train") -> None:
     if as_json:
         import json
 
@@ -303,7 +303,7 @@ def _show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str 
         return
     from tandem.training.display import summary_table
 
-    console.print(summary_table(summary, path, film))
+    console.print(summary_table(summary, path, film, command))
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {

@@ -384,7 +384,8 @@ class Hub:
         return line
 
     def _welcome_frame(self) -> bytes:
-        return Welcome(self.run_id, self.info.task, self._version, WINDOW_BYTES, self._record_bytes, self._settings).pack()
+        settings = {**self._settings, "actor_steps": self._writer.accepted}
+        return Welcome(self.run_id, self.info.task, self._version, WINDOW_BYTES, self._record_bytes, settings).pack()
 
     async def _deliver(self, line: ActorLine, welcome: bytes) -> None:
         with contextlib.suppress(OSError, RuntimeError):  # it has gone; its listener knows

@@ -107,7 +107,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def summary_table(summary: dict[str, Any], path: Path, film: str | None = None) -> Table:
+def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, command: str = "train") -> Table:
     """The end of a run on one screen."""
     table = Table("", "", title=f"{summary['task']}: {summary['stopped']}", show_header=False)
     table.columns[1].overflow = "fold"  # a path that is cut cannot be copied
@@ -133,5 +133,5 @@ def summary_table(summary: dict[str, Any], path: Path, film: str | None = None) 
         table.add_row("film", film)
     table.add_row("watch it", f"tandem play {path}")
     if summary["stopped"] == "interrupted":
-        table.add_row("go on with it", f"tandem train --resume {path}")
+        table.add_row("go on with it", f"tandem {command} --resume {path}")
     return table

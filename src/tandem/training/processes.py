@@ -27,6 +27,8 @@ _LOOK_S = 0.1
 _QUICK_DEATH_S = 5.0
 _MAX_QUICK_DEATHS = 3
 _STOP_S = 15.0
+_SAVE_S = 120.0
+"""For the trainer, which finishes its step or its evaluation and then saves."""
 _START_S = 60.0
 
 
@@ -90,38 +92,31 @@ def supervise(
     finally:
         for actor in actors:
             actor.tell(signal.SIGTERM)
-        trainer.stop(_STOP_S)
+        trainer.stop(_SAVE_S)
         for actor in actors:
             actor.stop(_STOP_S)  # while the hub is there to take what they have
         hub.stop(_STOP_S)
     summary = run / "summary.json"
+    if not summary.exists() and trainer.code == -signal.SIGTERM:
+        raise KeyboardInterrupt(f"The trainer had not begun; `--resume {run}` begins it.")
     if not summary.exists():
         raise ProcessFailed(f"the trainer of {run} ended without a summary; its last words are above. Go on with `--resume {run}`.")
     return json.loads(summary.read_text())
 
 
 def _watch(trainer: Part, parts: Sequence[Part], asked: Callable[[], bool], say: Callable[[str], None], event: Callable[..., None]) -> None:
-    told = False
-    while trainer.code != 0:
-        if asked() and not told:
-            told = True
-            trainer.tell(signal.SIGTERM)
+    """Until the trainer has ended by itself, or everyone was asked to stop. An actor may end before it, if a person told it to."""
+    while not asked():
         for part in parts:
-            code = part.code
-            if code is None or (code == 0 and part is not trainer and told):
-                continue
-            if code == 0 and part is trainer:
+            if part.code == 0 and part is trainer:
                 return
-            if told:
-                if part is trainer:
-                    return
-                continue
-            _start_again(part, code, say, event)
+            if part.code:
+                _start_again(part, part.code, say, event)
         time.sleep(_LOOK_S)
 
 
 def _start_again(part: Part, code: int, say: Callable[[str], None], event: Callable[..., None]) -> None:
-    if code >= 0:
+    if code > 0:
         raise ProcessFailed(f"the {part.name} ended with code {code}; its last words are above")
     part.quick_deaths = part.quick_deaths + 1 if time.monotonic() - part.began < _QUICK_DEATH_S else 0
     how = signal.Signals(-code).name
