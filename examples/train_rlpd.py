@@ -74,9 +74,7 @@ def act(flags: argparse.Namespace) -> int:
             f"simulation of '{flags.exp_name}', or give your own Gymnasium environment as --exp_name=module:Id."
         )
     if flags.isaac_server_url:
-        print(
-            f"--isaac_server_url={flags.isaac_server_url} is not used: served simulators are not supported yet; --use_sim means the built-in one"
-        )
+        print(f"--isaac_server_url={flags.isaac_server_url} is not used: served simulators are not supported yet; --use_sim is built in")
     arguments = [flags.exp_name, "--learner", flags.ip, "--pace", "fast" if flags.use_sim else "realtime"]
     if not os.environ.get("TANDEM_TOKEN"):  # else the learner's folder is on the same machine, and has the token
         arguments += ["--token-file", str(wait_for(flags.checkpoint_path / "token"))]

@@ -24,7 +24,7 @@ from typing import Any
 from tandem.data.journal import Journal
 from tandem.training.learner import follow
 from tests.faults.counted_reach import NOTE, WITNESS, note
-from tests.faults.proxy import Proxy
+from tests.link.proxy import Proxy
 
 TASK = "counted_reach:CountedReach-v0"
 HERE = Path(__file__).parent
@@ -154,6 +154,7 @@ class Rig:
             "stop_hub": lambda: self.stopped(self.hub_pid),
             "stop_actor": lambda: self.stopped(self.random.choice(self.actors).pid),
             "cut_mid_frame": self.cut_mid_frame,
+            "silence": self.silence,
             "slow_and_lossy": self.slow_and_lossy,
             "disk_full": self.disk_full,
             "clock_jumps": self.clock_jumps,
@@ -194,11 +195,17 @@ class Rig:
             time.sleep(0.2)
 
     def slow_and_lossy(self) -> None:
-        self.proxy.slow(bytes_per_s=60_000, delay_s=0.05)
+        self.proxy.bytes_per_s, self.proxy.delay_s = 60_000, 0.05
         for _ in range(3):
             time.sleep(0.7)
-            self.proxy.cut()
-        self.proxy.fast()
+            self.proxy.drop()
+        self.proxy.bytes_per_s, self.proxy.delay_s = None, 0.0
+
+    def silence(self) -> None:
+        """A cable pulled out: the connections stay open, nothing gets through, and what was under way is lost."""
+        self.proxy.silent = True
+        time.sleep(1.5 * TIMEOUT_S)
+        self.proxy.silent = False
 
     def disk_full(self) -> None:
         """No file of the hub may grow any more; a while later there is room again."""
@@ -315,6 +322,7 @@ FAULTS = (
     "stop_hub",
     "stop_actor",
     "cut_mid_frame",
+    "silence",
     "slow_and_lossy",
     "disk_full",
     "clock_jumps",

@@ -64,7 +64,7 @@ class Screen:
             sound &= np.isfinite(table.take(places, axis=1).view(dtype)).all(axis=1)
         places, dtype = self._action
         sound &= (np.abs(table.take(places, axis=1).view(dtype)) <= 1.0 + ACTION_TOLERANCE).all(axis=1)
-        return [self._place(record) if good else None for record, good in zip(records, sound.tolist(), strict=True)]
+        return [self._place(record) if good else None for record, good in zip(records, list(sound), strict=True)]
 
     def _place(self, record: bytes) -> Place | None:
         """The three counts at the end: episode, step and policy version."""

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from tandem.link.credits import Account
 from tandem.link.guard import Send
 from tandem.link.messages import Acknowledged, Command, Credit, Heard, Hello, Statistics, Trouble
 
@@ -55,19 +56,18 @@ class ActorLine:
     under_way: int = 0
     """Bytes that came in and are not committed yet."""
     last_group: int = 0
-    outstanding: int = 0
-    """Steps granted and not yet acknowledged (pace `fast`)."""
-    granted_at: int = 0
-    """Turn in which it last was granted something."""
     rate: Rate = field(default_factory=Rate)
 
     def __post_init__(self) -> None:
+        self.account = Account(self.hello.rows)
+        """What it may do (pace `fast`)."""
         self._wake = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self._policy: bytes | None = None
         self._acknowledge: int | None = None
         self._rejected_since = 0
-        self._credit: int | None = None
+        self._told_credit = 0
+        self._credit_due = False
         self._heard: Heard | None = None
         self._trouble: Trouble | None = None
         self._commands: deque[Command] = deque()
@@ -87,10 +87,9 @@ class ActorLine:
         self._rejected_since += rejected
         self._wake.set()
 
-    def grant(self, outstanding: int, turn: int) -> None:
-        if outstanding != self.outstanding:
-            self.outstanding, self.granted_at = outstanding, turn
-            self._credit = outstanding
+    def tell_credit(self) -> None:
+        if self.account.outstanding != self._told_credit:
+            self._credit_due = True
             self._wake.set()
 
     def heard(self, message: Heard) -> None:
@@ -123,13 +122,13 @@ class ActorLine:
                 await self.send({"type": "websocket.close", "code": code, "reason": reason})
                 return
             if self._acknowledge is not None:
-                frame = Acknowledged(self._acknowledge, self._rejected_since, self.outstanding).pack()
-                self._acknowledge, self._rejected_since, self._credit = None, 0, None
+                self._told_credit, self._credit_due = self.account.outstanding, False
+                frame = Acknowledged(self._acknowledge, self._rejected_since, self._told_credit).pack()
+                self._acknowledge, self._rejected_since = None, 0
                 await self._frame(frame)
-            if self._credit is not None:
-                frame = Credit(self._credit).pack()
-                self._credit = None
-                await self._frame(frame)
+            if self._credit_due:
+                self._told_credit, self._credit_due = self.account.outstanding, False
+                await self._frame(Credit(self._told_credit).pack())
             if self._heard is not None:
                 frame, self._heard = self._heard.pack(), None
                 await self._frame(frame)

@@ -36,9 +36,11 @@ from tandem.errors import (
     WrongToken,
 )
 from tandem.link.messages import (
+    COUNT_LIMIT,
     EPISODE_END,
     FROM_HUB,
     GROUP_BYTES,
+    MAX_NAME,
     MAX_POLICY_FRAME,
     MAX_RECORDS,
     PROTOCOL,
@@ -64,7 +66,7 @@ from tandem.types import PolicySnapshot, Spec, Transition
 MAX_GROUPS_UNDER_WAY = 4
 """While these are under way, new steps gather for the next group: at a high rate groups grow by themselves."""
 LINGER_S = {"realtime": 0.02, "fast": 0.002}
-"""How long a step may wait for others to travel with, but not while the control loop waits for credit: a frame costs as much as ten steps."""
+"""How long a step may wait for others to travel with, but not while the control loop waits for credit: a frame costs as ten steps do."""
 _STATISTICS_S = 1.0
 _FAREWELL_S = 0.5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 3.0
@@ -217,7 +219,11 @@ class ActorClient:
 
     def send(self, transitions: Sequence[Transition]) -> None:
         """Onto this machine's disk, and on to the hub when it can be. Never waits for the network."""
-        self._append([Record(step.source, int(step.seq), pack_transition(step)) for step in transitions], len(transitions))
+        records = [Record(step.source, int(step.seq), pack_transition(step)) for step in transitions]
+        for source, seq, _ in records:
+            if not 0 < len(source) <= MAX_NAME or not 0 <= seq < COUNT_LIMIT:
+                raise ValueError(f"a step needs a source of 1 to {MAX_NAME} characters and a seq from 0; got {source!r}, {seq}")
+        self._append(records, len(records))
 
     def episode_end(self, end: EpisodeEnd) -> None:
         """What became of an episode: travels behind its steps, and is as safe."""
@@ -552,7 +558,9 @@ class ActorClient:
             return None
         records, end = box.spool.read(box.sent, MAX_RECORDS, GROUP_BYTES)
         box.sent = end
-        if not records:  # torn when its process died: that was the end of it
+        if not records:
+            if box.spool.torn:
+                self._say(f"[ACTOR] the last {box.spool.torn} bytes in {box.spool.folder} are no whole step: its process died as it wrote")
             self._let_go()
             return self._next_group()
         self._group += 1

@@ -10,7 +10,9 @@ going on: when the trainer waits for steps, at least the whole burst is left, an
 
 from __future__ import annotations
 
+import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -34,17 +36,44 @@ def left(pacing: Pacing, rows: int, stored: int) -> int:
     return max(0, math.floor(allowed) - stored)
 
 
-def grants(pacing: Pacing, rows: list[int], outstanding: list[int], stored: int) -> list[int]:
-    """New outstanding grants of each actor, none below what it holds already (`outstanding`: granted and not yet acknowledged)."""
-    total = sum(rows)
-    if not total:
-        return []
-    free = left(pacing, total, stored) - sum(outstanding)
-    share = max(total, math.ceil(1 / pacing.updates_per_actor_step))
-    given = []
-    for row, held in zip(rows, outstanding, strict=True):
-        part = row + share * row // total
-        more = max(0, min(part - held, free))
-        free -= more
-        given.append(held + more)
-    return given
+@dataclass
+class Account:
+    """What one fast actor was granted."""
+
+    rows: int
+    outstanding: int = 0
+    """Steps granted and not yet acknowledged."""
+    served: float = -1.0
+    """Grants so far, in steps per row; negative until it takes part."""
+
+    def acknowledge(self, steps: int) -> None:
+        self.outstanding = max(0, self.outstanding - steps)
+
+
+def divide(pacing: Pacing, accounts: Sequence[Account], stored: int) -> None:
+    """Grant what can be granted, step by step to the one that was served least for its rows."""
+    rows = sum(account.rows for account in accounts)
+    share = max(rows, math.ceil(1 / pacing.updates_per_actor_step))
+    free = left(pacing, rows, stored) - sum(account.outstanding for account in accounts)
+    least = min((account.served for account in accounts if account.served >= 0), default=0.0)
+    waiting: list[tuple[float, int, Account]] = []
+    for number, account in enumerate(accounts):
+        account.served = least if account.served < 0 else account.served
+        if account.outstanding < _part(account, share, rows):
+            waiting.append((account.served, number, account))
+    heapq.heapify(waiting)
+    while free > 0 and waiting:
+        _, number, account = heapq.heappop(waiting)
+        account.outstanding += 1
+        account.served += 1 / account.rows
+        free -= 1
+        if account.outstanding < _part(account, share, rows):
+            heapq.heappush(waiting, (account.served, number, account))
+    if waiting:  # who has all it may hold does not save up a claim while others wait
+        for account in accounts:
+            account.served = max(account.served, waiting[0][0])
+
+
+def _part(account: Account, share: int, rows: int) -> int:
+    """Its own part of the burst."""
+    return account.rows + share * account.rows // rows

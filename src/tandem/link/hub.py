@@ -100,7 +100,6 @@ class Hub:
         self._policy_hash = ""
         self._trouble = ""
         self._failure: BaseException | None = None
-        self._turn = 0
         self._learner_rate, self._actor_rate = Rate(), Rate()
         self._began = time.monotonic()
         self._trainer_moved = -_DEAD_TRAINER_S
@@ -183,6 +182,7 @@ class Hub:
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
         self._loop = asyncio.get_running_loop()
         self._writer.start()
+        self._take_policy(time.monotonic())  # before the first actor can ask for it
         look = asyncio.create_task(self._watch_board())
         yield
         look.cancel()
@@ -246,16 +246,14 @@ class Hub:
             line.policy(self._policy)
 
     def _grant(self) -> None:
-        """Divide what may be done among the fast actors, those first that have waited longest."""
+        """Divide among the fast actors what the trainer allows."""
         u = self._board.updates_per_actor_step
-        lines = sorted((line for line in self._connected() if line.fast), key=lambda line: line.granted_at)
-        if not lines or not u > 0:
-            return
-        pacing = credits.Pacing(self._board["steps_before"], u, self._board["learner_step"])
-        self._turn += 1
-        given = credits.grants(pacing, [line.hello.rows for line in lines], [line.outstanding for line in lines], self._writer.accepted)
-        for line, outstanding in zip(lines, given, strict=True):
-            line.grant(outstanding, self._turn)
+        lines = [line for line in self._connected() if line.fast]
+        if lines and u > 0:
+            pacing = credits.Pacing(self._board["steps_before"], u, self._board["learner_step"])
+            credits.divide(pacing, [line.account for line in lines], self._writer.accepted)
+            for line in lines:
+                line.tell_credit()
 
     # ---- the writer's words, in the loop
 
@@ -269,7 +267,7 @@ class Hub:
             line.stored += steps
             line.under_way -= size
             if own:
-                line.outstanding = max(0, line.outstanding - steps)
+                line.account.acknowledge(steps)
             refused = 0
             for source in {record.source for record in records} & counts.keys() if counts else ():
                 refused += counts.pop(source)
@@ -427,7 +425,6 @@ class Hub:
         if line.connected:
             line.connected = False
             line.last_seen = time.monotonic()
-            line.outstanding = 0
             self._event("actor_left", name=line.hello.name, source=line.hello.source)
             self._say(f"[HUB] actor '{line.hello.name}' left")
             self._grant()

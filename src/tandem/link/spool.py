@@ -25,8 +25,9 @@ from tandem.link.messages import Record
 
 SEGMENT_BYTES = 4 * 2**20
 """A file is not appended to beyond this."""
-_HEADER = struct.Struct("<IIHq")
-_READ_BYTES = 256 * 2**10
+_CHECKSUM = struct.Struct("<I")
+_SIZES = struct.Struct("<IHq")
+_HEADER_SIZE = _CHECKSUM.size + _SIZES.size
 
 
 class Position(NamedTuple):
@@ -64,6 +65,10 @@ class Spool:
         return cls(folder, lock, limit, fsync)
 
     @property
+    def torn(self) -> int:
+        return self._reader.torn
+
+    @property
     def bytes(self) -> int:
         """On the disk, acknowledged or not: files go as a whole."""
         return self._written - self._freed
@@ -81,13 +86,13 @@ class Spool:
                 return False
             segment, offset = segment + 1, 0
         try:
-            if os.write(self._file, data) != len(data):
+            if os.pwrite(self._file, data, offset) != len(data):
                 raise OSError("the disk took a part")
             if self._fsync:
                 os.fdatasync(self._file)
         except OSError:
-            os.ftruncate(self._file, offset)
-            self.end = Position(segment, offset)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, offset)  # else the next one is written over it
             return False
         self._written += len(data)
         self.end = Position(segment, offset + len(data))  # last: what lies before it is whole
@@ -122,7 +127,7 @@ class Spool:
         os.close(self._lock)
 
     def _open(self, segment: int) -> None:
-        opened = os.open(_segment_path(self.folder, segment), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        opened = os.open(_segment_path(self.folder, segment), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         if self._file >= 0:
             os.close(self._file)
         self._file = opened
@@ -139,6 +144,10 @@ class Leftover:
         segments = _segments(folder)
         self.start = Position(segments[0] if segments else 1, 0)
         self.end = Position(segments[-1], _segment_path(folder, segments[-1]).stat().st_size) if segments else self.start
+
+    @property
+    def torn(self) -> int:
+        return self._reader.torn
 
     @property
     def bytes(self) -> int:
@@ -202,8 +211,8 @@ def _segments(folder: Path) -> list[int]:
 
 def _encode(record: Record) -> bytes:
     source = record.source.encode()
-    body = b"".join((source, record.data))
-    return _HEADER.pack(len(record.data), zlib.crc32(body, record.seq & 0xFFFFFFFF), len(source), record.seq) + body
+    content = b"".join((_SIZES.pack(len(record.data), len(source), record.seq), source, record.data))
+    return _CHECKSUM.pack(zlib.crc32(content)) + content
 
 
 class _Reader:
@@ -212,31 +221,32 @@ class _Reader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._segment, self._file = 0, -1
+        self.torn = 0
+        """Bytes that were no whole record: the end of a file whose process died while it wrote."""
 
     def read(self, start: Position, end: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
         records: list[Record] = []
         while not records and start < end:
             last = start.segment == end.segment
-            data = self._bytes(start, end.offset if last else None, max_bytes)
-            records, used = _decode(data, max_records, max_bytes)
+            data = self._bytes(start, end.offset if last else None, max_records, max_bytes)
+            records, used = _decode(data, max_records)
             if records:
                 return records, Position(start.segment, start.offset + used)
-            # Nothing whole from here on: the file is read to its end, or its last record is torn.
+            self.torn += len(data)
             start = end if last else Position(start.segment + 1, 0)
         return records, start
 
-    def _bytes(self, start: Position, stop: int | None, max_bytes: int) -> bytes:
-        """Enough of a file for `max_bytes` of records, or for the one record there if that is larger."""
+    def _bytes(self, start: Position, stop: int | None, max_records: int, max_bytes: int) -> bytes:
+        """About as much of a file as holds that many records or bytes, but one whole record at least."""
         if not self._select(start.segment):
             return b""
-        limit = os.fstat(self._file).st_size if stop is None else stop
-        data = os.pread(self._file, min(limit - start.offset, max_bytes + _READ_BYTES), start.offset)
-        if len(data) >= _HEADER.size:
-            size, _, source, _ = _HEADER.unpack_from(data)
-            needed = _HEADER.size + source + size
-            if len(data) < needed <= limit - start.offset:
-                data = os.pread(self._file, needed, start.offset)
-        return data
+        left = (os.fstat(self._file).st_size if stop is None else stop) - start.offset
+        header = os.pread(self._file, min(left, _HEADER_SIZE), start.offset)
+        if len(header) < _HEADER_SIZE:
+            return header
+        size, source_size, _ = _SIZES.unpack_from(header, _CHECKSUM.size)
+        whole = _HEADER_SIZE + source_size + size
+        return os.pread(self._file, min(left, max(whole, min(whole * max_records, max_bytes))), start.offset)
 
     def _select(self, segment: int) -> bool:
         if segment == self._segment:
@@ -255,18 +265,17 @@ class _Reader:
         self._segment, self._file = 0, -1
 
 
-def _decode(data: bytes, max_records: int, max_bytes: int) -> tuple[list[Record], int]:
-    """Whole records at the beginning of some bytes, and how many bytes they take; the first may be larger than `max_bytes`."""
+def _decode(data: bytes, max_records: int) -> tuple[list[Record], int]:
+    """Whole records at the beginning of some bytes, and how many bytes they take."""
     records: list[Record] = []
-    offset = total = 0
-    while len(records) < max_records and offset + _HEADER.size <= len(data):
-        size, checksum, source_size, seq = _HEADER.unpack_from(data, offset)
-        start, middle = offset + _HEADER.size, offset + _HEADER.size + source_size
-        stop = middle + size
-        if stop > len(data) or zlib.crc32(data[start:stop], seq & 0xFFFFFFFF) != checksum:
-            break
-        total += size
-        if records and total > max_bytes:
+    offset = 0
+    view = memoryview(data)
+    while len(records) < max_records and offset + _HEADER_SIZE <= len(data):
+        (checksum,) = _CHECKSUM.unpack_from(data, offset)
+        size, source_size, seq = _SIZES.unpack_from(data, offset + _CHECKSUM.size)
+        start = offset + _HEADER_SIZE
+        middle, stop = start + source_size, start + source_size + size
+        if stop > len(data) or zlib.crc32(view[offset + _CHECKSUM.size : stop]) != checksum:
             break
         records.append(Record(data[start:middle].decode(), seq, data[middle:stop]))
         offset = stop
