@@ -359,7 +359,7 @@ class ActorClient:
         self._loop = asyncio.get_running_loop()
         pause = _FIRST_PAUSE_S
         while not self._closing:
-            began = time.monotonic()
+            began, acknowledged = time.monotonic(), self._acknowledged
             try:
                 await self._session()
                 problem: Exception = HubUnreachable(f"{self.uri} closed the connection")
@@ -368,7 +368,8 @@ class ActorClient:
             self._lost(problem)
             if self._closing or self._first.failed(problem):
                 return
-            pause = _FIRST_PAUSE_S if time.monotonic() - began > 5.0 else min(2 * pause, _LONGEST_PAUSE_S)
+            got_somewhere = self._acknowledged > acknowledged or time.monotonic() - began > 2 * self._timeout_s
+            pause = _FIRST_PAUSE_S if got_somewhere else min(2 * pause, _LONGEST_PAUSE_S)
             await self._rest(pause * random.uniform(0.5, 1.5))
 
     async def _rest(self, seconds: float) -> None:
