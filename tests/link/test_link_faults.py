@@ -200,7 +200,7 @@ def test_a_full_disk_at_the_hub(run: Path, tmp_path: Path) -> None:
         assert actor.status.connected and actor.status.unacknowledged == 3000 - status["accepted"]
         with Journal.open(run / "journal.db") as journal:
             assert journal.counts().accepted == status["accepted"]
-        resource_limit(hub.process.pid)
+        resource_limit(hub.pid)
         assert actor.close(drain_s=20) == 0
         assert hub.api("status")["journal"] == {"accepted": 3000, "rejected": 0, "trouble": ""}
         assert any("the hub has trouble" in line for line in said) and any("well again" in line for line in said)

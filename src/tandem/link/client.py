@@ -181,6 +181,7 @@ class ActorClient:
         self._acting = (-1, "")
         # Written by the link's thread alone:
         self._policy: PolicySnapshot | None = None
+        self._received = -1
         self._connected = False
         self._away_since = time.monotonic()
         self._problem, self._refused = "", False
@@ -470,8 +471,7 @@ class ActorClient:
             elif isinstance(message, Credit):
                 self._take_credit(message.credit)
             elif isinstance(message, PolicySnapshot):
-                if self._policy is None or message.version > self._policy.version:
-                    self._policy = message
+                self._take_policy(message)
             elif isinstance(message, Heard):
                 self._take_time(message)
             elif isinstance(message, Command):
@@ -479,6 +479,14 @@ class ActorClient:
             elif isinstance(message, Trouble):
                 self._problem = message.message
                 self._say(f"[ACTOR] the hub has trouble: {message.message}" if message.message else "[ACTOR] the hub is well again")
+
+    def _take_policy(self, snapshot: PolicySnapshot) -> None:
+        """Newer ones only: a hub that lost its memory, or a trainer that went back, does not take the actor back with it."""
+        if self._policy is None or snapshot.version > self._policy.version:
+            self._policy = snapshot
+        self._received = snapshot.version
+        self._statistics_due = True
+        self._woke(hurry=True)
 
     def _take_acknowledgement(self, message: Acknowledged) -> None:
         blocked = not self._room()
@@ -581,6 +589,7 @@ class ActorClient:
             status.sent,
             version,
             policy_hash,
+            self._received,
             status.unacknowledged,
             status.spool_bytes,
             status.dropped,

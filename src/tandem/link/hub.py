@@ -39,7 +39,6 @@ from tandem.link.messages import (
     TRAINER_COMMANDS,
     BadFrame,
     Command,
-    Heard,
     Hello,
     OtherProtocol,
     Refused,
@@ -243,7 +242,7 @@ class Hub:
         self._version, self._policy_hash = snapshot.version, snapshot.hash
         self._published.append((snapshot.version, now))
         for line in self._connected():
-            line.policy(self._policy)
+            line.policy(self._version, self._policy)
 
     def _grant(self) -> None:
         """Divide among the fast actors what the trainer allows."""
@@ -375,7 +374,7 @@ class Hub:
         self._event("actor_joined", name=hello.name, source=hello.source, address=address, again=before is not None)
         self._say(f"[HUB] actor '{hello.name}' {'is back' if before else 'joined'} from {address}")
         if self._policy is not None:
-            line.policy(self._policy)
+            line.policy(self._version, self._policy)
         if self._trouble:
             line.trouble(Trouble("storage", self._trouble[:1000]))
         self._grant()
@@ -399,8 +398,7 @@ class Hub:
             if isinstance(message, Steps):
                 self._take_steps(line, message)
             elif isinstance(message, Statistics):
-                line.statistics = message
-                line.heard(Heard(message.sent_at, self._wall()))
+                line.tell(message, self._wall())
             elif isinstance(message, Command):
                 self._pass_on(message, line.hello.name)
             else:
