@@ -42,16 +42,16 @@ def hub(run: Path):
         yield hub
 
 
-def send(actor: ActorClient, first: int, stop: int, every_s: float = 0.0) -> float:
-    """Steps first to stop - 1; returns the longest time that one of them took, in seconds."""
-    longest = 0.0
+def send(actor: ActorClient, first: int, stop: int, every_s: float = 0.0) -> None:
+    """Steps first to stop - 1, none of which may wait for anything but its turn on a busy machine."""
+    took = []
     for number in range(first, stop):
         began = time.perf_counter()
         actor.send([step(number)])
-        longest = max(longest, time.perf_counter() - began)
+        took.append(time.perf_counter() - began)
         if every_s:
             time.sleep(every_s)
-    return longest
+    assert np.median(took) < 1e-3 and np.percentile(took, 95) < 5e-3 and max(took) < 0.25, f"the control loop waited: {sorted(took)[-5:]}"
 
 
 def test_a_connection_cut_in_the_middle_of_frames(hub: HubProcess, run: Path, tmp_path: Path) -> None:
@@ -73,11 +73,9 @@ def test_a_slow_link_that_breaks_now_and_then(hub: HubProcess, run: Path, tmp_pa
         proxy.delay_s, proxy.bytes_per_s = 0.02, 200_000
         actor = client(hub, tmp_path / "spool", address=proxy.address)
         actor.connect()
-        longest = 0.0
         for first in range(0, 400, 100):
-            longest = max(longest, send(actor, first, first + 100, every_s=0.002))
+            send(actor, first, first + 100, every_s=0.002)
             proxy.drop()
-        assert longest < 0.05
         assert actor.close(drain_s=20) == 0
         assert actor.status.round_trip_s >= 0.04
     assert_each_once_in_order(run, {"a": 400})
@@ -91,7 +89,7 @@ def test_a_cable_that_is_pulled_out_and_put_back(hub: HubProcess, run: Path, tmp
         send(actor, 0, 100)
         wait_for(lambda: actor.status.unacknowledged == 0)
         proxy.silent = True
-        assert send(actor, 100, 300, every_s=0.001) < 0.05
+        send(actor, 100, 300, every_s=0.001)
         wait_for(lambda: not actor.status.connected, 5, "the actor to notice")
         assert "has not answered for 0.7 s" in actor.status.problem
         wait_for(lambda: hub.api("status")["actors"] == 0, 8, "the hub to drop it")
@@ -106,8 +104,7 @@ def test_a_hub_that_is_frozen_for_longer_than_the_time_out(hub: HubProcess, run:
     actor.connect()
     send(actor, 0, moment)
     hub.signal(signal.SIGSTOP)
-    longest = send(actor, moment, moment + 500, every_s=0.002)
-    assert longest < 0.03, "the control loop waited"
+    send(actor, moment, moment + 500, every_s=0.002)
     assert not actor.status.connected and actor.status.unacknowledged >= 500
     hub.signal(signal.SIGCONT)
     assert actor.close(drain_s=20) == 0
@@ -183,7 +180,7 @@ def test_an_actor_that_was_frozen_goes_on(hub: HubProcess, run: Path, tmp_path: 
     wait_for(lambda: hub.api("status")["actors"] == 0, 8, "the hub to drop a dead actor")
     os.kill(process.pid, signal.SIGCONT)
     out, _ = process.communicate(timeout=20)
-    assert out.endswith("LEFT 0\n")
+    assert json.loads(out.splitlines()[-1])["left"] == 0
     assert_each_once_in_order(run, {source: 150})
 
 
@@ -193,7 +190,7 @@ def test_a_full_disk_at_the_hub(run: Path, tmp_path: Path) -> None:
     with HubProcess(run, file_limit=300_000) as hub:
         actor = client(hub, tmp_path / "spool", say=said.append)
         actor.connect()
-        assert send(actor, 0, 3000) < 0.05  # more than 600 kB
+        send(actor, 0, 3000)  # more than 600 kB
         wait_for(lambda: "no more room" in actor.status.problem, what="the actor to be told")
         status = hub.api("status")["journal"]
         assert "no more room" in status["trouble"] and 0 < status["accepted"] < 3000

@@ -60,6 +60,7 @@ _DEAD_TRAINER_S = 5.0
 _REMEMBER_S = 300.0
 """How long an actor that left is still shown."""
 _ROWS_PER_ANSWER = 1000
+_MAX_EVENTS, _EVENTS_PER_S = 200, 2.0
 MAX_BODY = 10_000
 
 
@@ -100,7 +101,8 @@ class Hub:
         self._trouble = ""
         self._failure: BaseException | None = None
         self._learner_rate, self._actor_rate = Rate(), Rate()
-        self._began = time.monotonic()
+        self._began = self._events_at = time.monotonic()
+        self._events_left = float(_MAX_EVENTS)
         self._trainer_moved = -_DEAD_TRAINER_S
         self._board = Board(run)
         self._journal = open_journal(run, self.info.spec, read_only=False)
@@ -444,7 +446,13 @@ class Hub:
         return told
 
     def _event(self, kind: str, **details: Any) -> None:
-        """What happened, beside the trainer's own events; a full disk is no reason to stop."""
+        """What happened, beside the trainer's own events; a full disk is no reason to stop, and a busy intruder fills none."""
+        now = time.monotonic()
+        self._events_left = min(_MAX_EVENTS, self._events_left + (now - self._events_at) * _EVENTS_PER_S)
+        self._events_at = now
+        if self._events_left < 1:
+            return
+        self._events_left -= 1
         with contextlib.suppress(OSError), (self.run / "events.jsonl").open("a") as file:
             file.write(json.dumps({"time": self._wall(), "kind": kind, "by": "hub", **details}) + "\n")
 
