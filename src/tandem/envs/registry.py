@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from tandem.envs.batch import BatchEnv
 from tandem.envs.foreign import ForeignBatch, ForeignEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearExpert
+from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.reach import Reach, ReachExpert
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Task
@@ -35,16 +37,27 @@ class Expert(Protocol):
 @dataclass(frozen=True)
 class Registered:
     task: Callable[[], Task]
-    expert: Callable[[int | None], Expert]
-    camera: str
-    """The view that shows what matters."""
+    expert: Callable[[int | None], Expert] | None
+    """A script that can do it; None where nobody wrote one."""
+    camera: str | None
+    """The view that shows what matters; None: the model names none."""
     summary: str
 
 
 TASKS = {
     "gear_assembly": Registered(GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours"),
     "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds"),
+} | {
+    name: Registered(
+        functools.partial(Locomotion, name),
+        None,
+        None if name.startswith("InvertedPendulum") else "track",
+        "Gymnasium's, on the batch stepper",
+    )
+    for name in RULES
 }
+"""What `BatchEnv` steps. A Gymnasium id among them is the same environment as Gymnasium's, only faster."""
+WITH_EXPERT = tuple(name for name, task in TASKS.items() if task.expert is not None)
 
 
 def make(name: str, *, render_mode: str | None = None, camera: str | None = None, size: tuple[int, int] = (640, 480)) -> gymnasium.Env:
@@ -69,9 +82,10 @@ def make_batch(name: str, num_envs: int, *, num_threads: int = 0, autoreset: Aut
 
 def make_expert(name: str, seed: int | None = None) -> Expert:
     """The scripted person who can do this task."""
-    if name not in TASKS:
-        raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(TASKS)}")
-    return TASKS[name].expert(seed)
+    expert = TASKS[name].expert if name in TASKS else None
+    if expert is None:
+        raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(WITH_EXPERT)}")
+    return expert(seed)
 
 
 def _gymnasium(name: str, build: Callable[[], Any]) -> Any:
