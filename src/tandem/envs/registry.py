@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from tandem.envs.batch import BatchEnv
+from tandem.envs.cartpole import CartPole
 from tandem.envs.foreign import ForeignBatch, ForeignEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearExpert
@@ -47,6 +48,7 @@ class Registered:
 TASKS = {
     "gear_assembly": Registered(GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours"),
     "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds"),
+    "cartpole": Registered(CartPole, None, "front", "keep a pole upright on a cart; PPO solves it in seconds"),
 } | {
     name: Registered(
         functools.partial(Locomotion, name),
