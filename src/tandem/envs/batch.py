@@ -88,7 +88,7 @@ class BatchEnv(VectorEnv):
             reward, terminated, truncated, info = self._live(rows, actions[rows])
         else:
             reward, (terminated, truncated, success) = np.zeros(self.num_envs), (np.zeros(self.num_envs, bool) for _ in range(3))
-            info = {"success": success}
+            info: dict[str, Any] = {"success": success}
         ended = terminated | truncated
         info["final_obs"], info["_final_obs"] = {name: values.copy() for name, values in self._last.items()}, ended
         if ended.any():
