@@ -52,7 +52,8 @@ class BatchEnv(VectorEnv):
         self.action_space = batch_space(self.single_action_space, num_envs)
 
         self.model = task.build()
-        self.batch = mujoco.batch.Batch(self.model, num_envs, nthread=min(num_envs, num_threads or os.cpu_count() or 1))
+        threads = min(num_envs, num_threads or os.cpu_count() or 1)
+        self.batch = mujoco.batch.Batch(self.model, num_envs, nthread=threads, persistent=task.persistent)
         self._warnings = self.batch.warning  # (num_envs, kind, (last info, count)), live
         task.bind(self.batch)
         self.streams = [np.random.default_rng() for _ in range(num_envs)]
@@ -82,12 +83,15 @@ class BatchEnv(VectorEnv):
         rows: Rows = ALL if not self._standing.any() else np.flatnonzero(~self._standing)
         reward = np.zeros(self.num_envs)
         terminated, truncated, success = (np.zeros(self.num_envs, bool) for _ in range(3))
+        info: dict[str, Any] = {"success": success}
         if isinstance(rows, slice) or len(rows):
             self.task.advance(rows, actions[rows], self._streams_of(rows))
             self._check_warnings(rows)
             self._elapsed[rows] += 1
             judgement = self.task.judge(rows)
             reward[rows], terminated[rows], success[rows] = judgement.reward, judgement.terminated, judgement.success
+            if judgement.terms:
+                info["reward_terms"] = {name: self._spread(rows, part) for name, part in judgement.terms.items()}
             truncated[rows] = (self._elapsed[rows] >= self.task_spec.max_episode_steps) & ~judgement.terminated
             self._remember(rows, self.task.observe(rows))
         ended = terminated | truncated
@@ -96,7 +100,18 @@ class BatchEnv(VectorEnv):
         if self._autoreset and ended.any():
             self._begin(np.flatnonzero(ended))
         observation = {name: values.copy() for name, values in self._last.items()}
-        return observation, reward, terminated, truncated, {"success": success, "final_obs": final_obs, "_final_obs": ended}
+        return observation, reward, terminated, truncated, info | {"final_obs": final_obs, "_final_obs": ended}
+
+    def set_elapsed(self, steps: np.ndarray) -> None:
+        """Let each row's episode be so many steps old already, so that rows that began together do not all end together."""
+        steps = np.asarray(steps)
+        limit = self.task_spec.max_episode_steps
+        if steps.shape != (self.num_envs,) or steps.min() < 0 or steps.max() >= limit:
+            raise ConfigError(
+                f"set_elapsed of {self.num_envs} simulations of '{self.task_spec.task}' takes one age each, of 0 to {limit - 1} steps; "
+                f"got shape {steps.shape}, {steps.min()} to {steps.max()}"
+            )
+        self._elapsed[:] = steps
 
     def _begin(self, rows: np.ndarray) -> None:
         chosen: Rows = ALL if len(rows) == self.num_envs else rows
@@ -110,6 +125,14 @@ class BatchEnv(VectorEnv):
     def _remember(self, rows: Rows, observation: Observation) -> None:
         for name, values in observation.items():
             self._last[name][rows] = values
+
+    def _spread(self, rows: Rows, values: np.ndarray) -> np.ndarray:
+        """Values of some rows as those of all, zero where there is none."""
+        if isinstance(rows, slice):
+            return values
+        spread = np.zeros((self.num_envs, *values.shape[1:]), values.dtype)
+        spread[rows] = values
+        return spread
 
     def _streams_of(self, rows: Rows) -> list[np.random.Generator]:
         return self.streams if isinstance(rows, slice) else [self.streams[row] for row in rows]
