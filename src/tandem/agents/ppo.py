@@ -31,6 +31,8 @@ from tandem.networks.ensemble import Regressor
 from tandem.networks.gaussian import Gaussian, StdType
 from tandem.networks.mlp import ACTIVATIONS, Init
 
+Numbers = Any
+"""NumPy's on the host, JAX's inside a jitted function."""
 CHUNK = 4096
 """Rows whose gradient is computed at once: their activations stay in the cache, which is worth 15 % of an update of 4096 x 24 steps."""
 
@@ -149,27 +151,27 @@ class PPOState(NamedTuple):
 class Opinion(NamedTuple):
     """What the networks say of an observation and an action that was taken in it."""
 
-    mean: Array
+    mean: Numbers
     """(batch, action_dim)"""
-    std: Array
+    std: Numbers
     """(batch, action_dim)"""
-    log_prob: Array
+    log_prob: Numbers
     """(batch,) of the action as it was drawn, before it was clipped for the environment"""
-    value: Array
+    value: Numbers
     """(batch,)"""
 
 
 class Samples(NamedTuple):
     """What an update learns from; one row per step of an environment, in any order."""
 
-    observations: Array
+    observations: Numbers
     """(batch, observation_dim), normalised"""
-    actions: Array
+    actions: Numbers
     """(batch, action_dim) as they were drawn"""
     old: Opinion
-    advantages: Array
+    advantages: Numbers
     """(batch,)"""
-    returns: Array
+    returns: Numbers
     """(batch,)"""
 
 

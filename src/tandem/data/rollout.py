@@ -109,13 +109,7 @@ class Rollout:
         final_observations: np.ndarray | None,
     ) -> None:
         """One step of all environments. `final_observations` `(cuts, D)` are those of the rows that were truncated, in order."""
-        n = self.shape.num_envs
-        for name, array in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
-            if np.shape(array) != (n,):
-                raise InvalidTransition(
-                    f"'{name}' has shape {np.shape(array)}, expected ({n},): one number per environment. A wrapper may have added or "
-                    f"dropped an axis; broadcast against the values it would silently make {n} x {n} numbers of them."
-                )
+        self.check(rewards, terminated, truncated)
         t = self.steps
         self.observations[t], self.actions[t], self.rewards[t] = observations, actions, rewards
         self.terminated[t], self.truncated[t] = terminated, truncated
@@ -123,6 +117,18 @@ class Rollout:
             rows = np.flatnonzero(truncated)
             self._cuts.append(Cuts(np.full(len(rows), t), rows, final_observations))
         self.steps += 1
+
+    def check(self, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """What an environment returned is one number, and one yes or no, for each row."""
+        n = self.shape.num_envs
+        for name, array in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
+            if np.shape(array) != (n,):
+                raise InvalidTransition(
+                    f"'{name}' has shape {np.shape(array)}, expected ({n},): one number per environment. A wrapper may have added or "
+                    f"dropped an axis; broadcast against the values it would silently make {n} x {n} numbers of them."
+                )
+            if name != "reward" and np.asarray(array).dtype != bool:
+                raise InvalidTransition(f"'{name}' is {np.asarray(array).dtype}, expected bool: nothing is half over")
 
     @property
     def ended(self) -> np.ndarray:
