@@ -176,6 +176,22 @@ def train(args: list[str]) -> None:
     _show_summary(summary, path, asked.json, film=None if asked.quiet or asked.json or not summary.get("deterministic") else _film(path))
 
 
+def ppo(args: list[str]) -> None:
+    """Learn a task with PPO, on many simulations at once."""
+    _compile_once()
+    from tandem.training.on_policy import train_ppo
+    from tandem.training.ppo_config import PPOArgs
+    from tandem.training.ppo_recipes import ppo_defaults_for
+
+    asked = tyro.cli(PPOArgs, args=args, default=PPOArgs(config=ppo_defaults_for(args)), prog="tandem ppo")
+    if asked.task is None and asked.resume is None:
+        raise ConfigError("which task? `tandem tasks` lists them; `--resume RUN` goes on with a run")
+    path = asked.resume or asked.run or _new_run(f"{asked.task}_ppo")
+    config = asked.config if asked.task is None else replace(asked.config, task=asked.task)
+    summary = train_ppo(config, path, _display(asked.quiet, asked.json, asked.verbose), resume=asked.resume is not None)
+    _show_summary(summary, path, asked.json)
+
+
 def bc(args: list[str]) -> None:
     """Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`."""
     _compile_once()
@@ -278,6 +294,7 @@ def _show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str 
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
+    "ppo": ppo,
     "bc": bc,
     "record": record,
     "demos": demos,
@@ -304,7 +321,7 @@ def main() -> None:
     try:
         if args and args[0] in COMMANDS:
             name, rest = args[0], args[1:]
-            sys.exit(COMMANDS[name](rest) if name in ("train", "bc") else tyro.cli(COMMANDS[name], args=rest, prog=f"tandem {name}"))
+            sys.exit(COMMANDS[name](rest) if name in ("train", "ppo", "bc") else tyro.cli(COMMANDS[name], args=rest, prog=f"tandem {name}"))
         if args and args[0] not in ("-h", "--help"):
             raise ConfigError(f"no command '{args[0]}'; there are {', '.join(COMMANDS)}")
         _help()

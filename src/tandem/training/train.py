@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gymnasium.vector import VectorEnv
 
@@ -156,7 +156,7 @@ class Run:
         result = evaluate(
             self.config.task, act_with(snapshot, self.spec), range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes)
         )
-        score = float(result.rate.value) if _has_success(self.spec) else float(result.returns.mean())
+        score = float(result.rate.value) if has_success(self.spec) else float(result.returns.mean())
         metrics = {
             "eval/success": float(result.rate.value),
             "eval/return": float(result.returns.mean()),
@@ -165,7 +165,7 @@ class Run:
         self.run.log_metrics(self.clocks, metrics)
         self.display.metrics_row(self.clocks, metrics)
         clock = f"{self.run.wall_s / 60:.1f} min, learner step {self.learner.steps:,}, actor step {self.actor.steps:,}"
-        outcome = f"success {result.rate}" if _has_success(self.spec) else f"return {result.returns.mean():.1f}"
+        outcome = f"success {result.rate}" if has_success(self.spec) else f"return {result.returns.mean():.1f}"
         self.display.say(f"evaluation at {clock}: {outcome}, {result.length.mean():.1f} actions")
         if score >= self.progress.best:
             self.progress.best, self.progress.best_step, self.best = score, self.learner.steps, snapshot
@@ -256,7 +256,7 @@ def train(config: TrainConfig, path: Path, display: Display, *, resume: bool = F
             parts.restore()
         else:
             parts.begin(start)
-        with _interrupt(parts):
+        with interruptible(parts):
             reason = parts.loop()
         summary = parts.finish(reason, evaluate_finally=reason != INTERRUPTED)
     run.close()
@@ -267,10 +267,14 @@ def train(config: TrainConfig, path: Path, display: Display, *, resume: bool = F
 INTERRUPTED = "interrupted"
 
 
-class _interrupt:
+class Stoppable(Protocol):
+    def stop(self, reason: str) -> None: ...
+
+
+class interruptible:
     """Ctrl-C ends the loop after the step it is in; a second one ends the program."""
 
-    def __init__(self, parts: Run) -> None:
+    def __init__(self, parts: Stoppable) -> None:
         self._parts = parts
 
     def __enter__(self) -> None:
@@ -289,6 +293,6 @@ class _interrupt:
             signal.signal(signal.SIGINT, self._before)
 
 
-def _has_success(spec: Spec) -> bool:
+def has_success(spec: Spec) -> bool:
     """Whether success is a notion of the task; a foreign environment has only its return."""
     return spec.return_range is not None
