@@ -57,15 +57,20 @@ class OnPolicyRun:
     def loop(self) -> str:
         """Until something says stop; returns the reason."""
         while self._stop_reason is None:
-            began = time.perf_counter()
-            rollout = self.collector.collect(self._act)
-            collected = time.perf_counter()
-            samples, judged = self._judge(rollout)
-            learned = self._update(samples)
-            times = Times(collected - began, time.perf_counter() - collected)
-            self.iterations += 1
-            self._after_iteration(judged | learned | self.collector.episodes.metrics() | self.collector.terms, times)
+            self.iterate()
         return self._stop_reason
+
+    def iterate(self) -> Times:
+        """Collect, judge, update, log; evaluate and save where it is time."""
+        began = time.perf_counter()
+        rollout = self.collector.collect(self._act)
+        collected = time.perf_counter()
+        samples, judged = self._judge(rollout)
+        learned = self._update(samples)
+        times = Times(collected - began, time.perf_counter() - collected)
+        self.iterations += 1
+        self._after_iteration(judged | learned | self.collector.episodes.metrics() | self.collector.terms, times)
+        return times
 
     def _act(self, observations: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return np.asarray(self.agent.act(self.state.actor, observations, noise))
