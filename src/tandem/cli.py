@@ -206,6 +206,22 @@ def _run_of(asked: Any) -> tuple[Any, Path]:
     return config, path
 
 
+def ppo(args: list[str]) -> None:
+    """Learn a task with PPO, on many simulations at once."""
+    _compile_once()
+    from tandem.training.on_policy import train_ppo
+    from tandem.training.ppo_config import PPOArgs
+    from tandem.training.ppo_recipes import ppo_defaults_for
+
+    asked = tyro.cli(PPOArgs, args=args, default=PPOArgs(config=ppo_defaults_for(args)), prog="tandem ppo")
+    if asked.task is None and asked.resume is None:
+        raise ConfigError("which task? `tandem tasks` lists them; `--resume RUN` goes on with a run")
+    path = asked.resume or asked.run or _new_run(f"{asked.task}_ppo")
+    config = asked.config if asked.task is None else replace(asked.config, task=asked.task)
+    summary = train_ppo(config, path, _display(asked.quiet, asked.json, asked.verbose), resume=asked.resume is not None)
+    _show_summary(summary, path, asked.json)
+
+
 def bc(args: list[str]) -> None:
     """Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`."""
     _compile_once()
@@ -310,6 +326,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
     "learner": learner,
     "actor": actor,
+    "ppo": ppo,
     "bc": bc,
     "record": record,
     "demos": demos,
@@ -317,7 +334,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "play": play,
     "tasks": tasks,
 }
-TAKE_ARGUMENTS = ("train", "learner", "actor", "bc")
+TAKE_ARGUMENTS = ("train", "learner", "actor", "ppo", "bc")
 """Commands that read their own command line."""
 
 

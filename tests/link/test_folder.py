@@ -48,16 +48,16 @@ def test_the_trainer_says_where_it_is_in_a_few_microseconds(run: Path) -> None:
     took = []
     for number in range(2000):
         began = time.perf_counter()
-        trainer.beat(learner_step=number, phase="training", training_starts=100, updates_per_actor_step=0.3)
+        trainer.beat(learner_step=number, phase="training", steps_before=100, updates_per_actor_step=0.3)
         took.append(time.perf_counter() - began)
     assert sorted(took)[1000] < 20e-6
-    assert (board["learner_step"], board["training_starts"], board.updates_per_actor_step, board.phase) == (1999, 100, 0.3, "training")
+    assert (board["learner_step"], board["steps_before"], board.updates_per_actor_step, board.phase) == (1999, 100, 0.3, "training")
     assert board["trainer_heartbeat"] == 2000
     for phase in PHASES:
-        trainer.beat(learner_step=1, phase=phase, training_starts=0, updates_per_actor_step=1.0)
+        trainer.beat(learner_step=1, phase=phase, steps_before=0, updates_per_actor_step=1.0)
         assert board.phase == phase
     with pytest.raises(ValueError):
-        trainer.beat(learner_step=1, phase="dancing", training_starts=0, updates_per_actor_step=1.0)
+        trainer.beat(learner_step=1, phase="dancing", steps_before=0, updates_per_actor_step=1.0)
     board.close()
     trainer.close()
 

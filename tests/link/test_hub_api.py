@@ -20,14 +20,14 @@ def hub(tmp_path_factory: pytest.TempPathFactory):
     with HubProcess(run) as hub:
         trainer, actor = TrainerEnd(run, SPEC), client(hub, tmp_path_factory.mktemp("spool"), name="left", pace="fast")
         trainer.publish(snapshot(1))
-        trainer.beat(learner_step=0, phase="filling", training_starts=100, updates_per_actor_step=0.5)
+        trainer.beat(learner_step=0, phase="filling", steps_before=100, updates_per_actor_step=0.5)
         actor.connect()
         actor.acting_with(wait_for(actor.newest_policy))
         for number in range(30):
             assert actor.may_step(5)
             actor.send([step(number)])
         trainer.receive()
-        trainer.beat(learner_step=12, phase="training", training_starts=20, updates_per_actor_step=0.5)
+        trainer.beat(learner_step=12, phase="training", steps_before=20, updates_per_actor_step=0.5)
         wait_for(lambda: hub.api("clocks")["actor_step"] == 30 and hub.api("actors")[0]["version"] == 1)
         yield hub
         actor.close()
@@ -37,7 +37,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory):
 def test_the_clocks(hub: HubProcess) -> None:
     clocks = hub.api("clocks")
     assert (clocks["learner_step"], clocks["actor_step"], clocks["policy_version"], clocks["phase"]) == (12, 30, 1, "training")
-    assert (clocks["training_starts"], clocks["updates_per_actor_step"]) == (20, 0.5)
+    assert (clocks["steps_before"], clocks["updates_per_actor_step"]) == (20, 0.5)
 
 
 def test_the_status(hub: HubProcess) -> None:

@@ -17,8 +17,9 @@ from tandem.training.config import TrainConfig
 from tandem.training.display import Display
 from tandem.training.policy import load_policy
 from tandem.training.run import RunFolder
-from tandem.training.train import add_loggers, on_interrupt
-from tandem.training.trainer import INTERRUPTED, Trainer
+from tandem.training.stopping import interruptible
+from tandem.training.train import add_loggers
+from tandem.training.trainer import Trainer
 
 _IDLE_S = 0.002
 """How long it waits when there is nothing to learn from yet."""
@@ -38,7 +39,7 @@ def train_beside(config: TrainConfig, path: Path, display: Display, init_from: P
             beside.restore()
         else:
             beside.begin(init_from)
-        with on_interrupt(lambda: trainer.stop(INTERRUPTED)):
+        with interruptible(trainer):
             reason = beside.loop()
         beside.say_where("stopped")
         trainer.save()

@@ -6,9 +6,7 @@ computed in the background while the simulations make their next step.
 
 from __future__ import annotations
 
-import signal
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,8 @@ from tandem.training.display import Display
 from tandem.training.loggers import TensorBoard, WandB
 from tandem.training.policy import load_policy
 from tandem.training.run import RunFolder
-from tandem.training.trainer import INTERRUPTED, Trainer
+from tandem.training.stopping import interruptible
+from tandem.training.trainer import Trainer
 from tandem.types import PolicySnapshot, Spec
 
 
@@ -54,7 +53,7 @@ def train(config: TrainConfig, path: Path, display: Display, *, resume: bool = F
             _restore(trainer, actor, journal)
         else:
             _begin(trainer, actor, start)
-        with on_interrupt(lambda: trainer.stop(INTERRUPTED)):
+        with interruptible(trainer):
             reason = _loop(trainer, actor)
         trainer.save(actor.state())
         summary = trainer.finish(reason)
@@ -102,26 +101,3 @@ def add_loggers(run: RunFolder, config: TrainConfig) -> None:
     run.loggers.add(TensorBoard(run.path / "tensorboard"))
     if config.wandb:
         run.loggers.add(WandB(config.wandb, run.path, run.config))
-
-
-class on_interrupt:
-    """The first Ctrl-C (or SIGTERM) calls `stop`, which ends the loop after the step it is in; a second one ends the program."""
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                self._before[number] = signal.signal(number, self._first)
-            except ValueError:  # not the main thread: whoever runs us handles signals
-                return
-
-    def _first(self, *_: object) -> None:
-        self._stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
