@@ -81,7 +81,7 @@ class OnPolicyRun:
         """How much better each action was than expected, by what the networks think before they learn from it."""
         config = self.config.agent
         observations, actions = (array.reshape(self.config.samples, -1) for array in (rollout.observations, rollout.actions))
-        opinion = self.agent.evaluate(self.state, observations, actions)
+        opinion = self.agent.evaluate(self.state, observations)
         values = self._in_rewards(np.asarray(opinion.value)).reshape(rollout.rewards.shape)
         next_values = rollout.next_values(values, self._values(self.collector.observations), self._values(rollout.cuts().observations))
         rewards = rollout.rewards if self.rewards is None else self.rewards(rollout.rewards, rollout.ended)

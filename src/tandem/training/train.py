@@ -19,10 +19,10 @@ from tandem.training.actor import Actor
 from tandem.training.config import TrainConfig
 from tandem.training.display import Display
 from tandem.training.loggers import TensorBoard, WandB
-from tandem.training.policy import load_policy
 from tandem.training.run import RunFolder
 from tandem.training.stopping import interruptible
 from tandem.training.trainer import Trainer
+from tandem.training.transfer import starting_policy
 from tandem.types import PolicySnapshot, Spec
 
 
@@ -31,7 +31,7 @@ def train(config: TrainConfig, path: Path, display: Display, *, resume: bool = F
     env = make_batch(config.task, config.num_envs)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     demos = [step for file in config.demos for step in load_demos(file, spec)]
-    start = load_policy(init_from, spec=spec)[0] if init_from is not None else None
+    start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None
     if config.wandb:
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
