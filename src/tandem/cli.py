@@ -36,7 +36,7 @@ def tasks() -> None:
 
 def record(
     task: TaskName,
-    operator: Literal["scripted"] = "scripted",
+    operator: str = "scripted",
     demos: int = 25,
     out: Path = Path("demos"),
     seed: int = 0,
@@ -46,7 +46,7 @@ def record(
 
     Args:
         task: A task (see `tandem tasks`).
-        operator: Who demonstrates.
+        operator: Who demonstrates: `scripted`, or `policy:RUN` for what a run has learned.
         demos: How many successful episodes to keep.
         out: Folder of the new file.
         seed: Start of the first attempt; attempt i uses seed + i.
@@ -58,7 +58,16 @@ def record(
 
     if demos < 1:
         raise ConfigError(f"--demos must be at least 1, got {demos}")
-    env, person = make(task), make_expert(task, seed)
+    env = make(task)
+    if operator.startswith("policy:"):
+        from tandem.training.policy import PolicyOperator, load_policy
+
+        spec = env.get_wrapper_attr("task_spec")
+        person = PolicyOperator(load_policy(Path(operator.removeprefix("policy:")), spec=spec)[0], spec)
+    elif operator == "scripted":
+        person = make_expert(task, seed)
+    else:
+        raise ConfigError(f"no operator '{operator}'; there are scripted, and policy:RUN")
     with _recording_bar(task, demos, quiet) as update:
         path = record_demos(env, person, demos, out, seed, on_episode=update)
     if not quiet:

@@ -88,11 +88,11 @@ def cloning_nll(log_pi: Array) -> Array:
     return -jnp.mean(log_pi)
 
 
-def clipped_surrogate(log_pi: Array, old_log_pi: Array, advantage: Array, clip: float) -> tuple[Array, Array]:
+def clipped_surrogate(log_ratio: Array, advantage: Array, clip: float) -> tuple[Array, Array]:
     """PPO's loss (Schulman et al. 2017): no gain for moving the policy further than `clip`. Also the ratios, `(batch,)`."""
     # (batch,) against (batch, 1) would broadcast to (batch, batch) and train on nonsense
-    assert log_pi.ndim == 1 and log_pi.shape == old_log_pi.shape == advantage.shape, (log_pi.shape, old_log_pi.shape, advantage.shape)
-    ratio = jnp.exp(log_pi - old_log_pi)
+    assert log_ratio.ndim == 1 and log_ratio.shape == advantage.shape, (log_ratio.shape, advantage.shape)
+    ratio = jnp.exp(log_ratio)
     return jnp.mean(jnp.maximum(-advantage * ratio, -advantage * jnp.clip(ratio, 1 - clip, 1 + clip))), ratio
 
 

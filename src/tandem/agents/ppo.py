@@ -3,9 +3,10 @@
 One iteration is `evaluate` (what did the policy think of each step, before anything is learned from it), advantages by the caller,
 then `update`: `num_learning_epochs` times through all samples, in another order each time, a gradient step for every mini-batch.
 
-The old log-probabilities come from `evaluate`, not from the calls that chose the actions: those see another number of rows, and a
-matrix product may round differently for it. `evaluate` and `update` run the same forward pass on chunks of the same number of
-rows, so before the first gradient step they agree to the last bit: the first ratio is exactly 1 and the first KL exactly 0.
+The policy that acted is kept as the mean and std of every action, by `evaluate` and not by the calls that chose the actions: those
+see another number of rows, and a matrix product may round differently for it. `evaluate` and `update` run the same forward pass on
+chunks of the same number of rows, and ratio and KL are computed from differences of mean and std. So before the first gradient
+step the ratio is exactly 1 and the KL exactly 0.
 """
 
 from __future__ import annotations
@@ -149,14 +150,12 @@ class PPOState(NamedTuple):
 
 
 class Opinion(NamedTuple):
-    """What the networks say of an observation and an action that was taken in it."""
+    """What the networks say of an observation."""
 
     mean: Numbers
     """(batch, action_dim)"""
     std: Numbers
     """(batch, action_dim)"""
-    log_prob: Numbers
-    """(batch,) of the action as it was drawn, before it was clipped for the environment"""
     value: Numbers
     """(batch,)"""
 
@@ -219,11 +218,11 @@ class PPO:
         return mean + std * noise
 
     @partial(jax.jit, static_argnames="self")
-    def evaluate(self, state: PPOState, observations: Array, actions: Array) -> Opinion:
-        """What the networks say of every sample of a rollout, before they learn from it."""
+    def evaluate(self, state: PPOState, observations: Array) -> Opinion:
+        """What the networks say of every observation of a rollout, before they learn from it."""
         size = chunk_rows(observations.shape[0] // self.config.num_mini_batches)
-        chunks = observations.reshape(-1, size, self.observation_dim), actions.reshape(-1, size, self.action_dim)
-        _, opinions = jax.lax.scan(lambda _, chunk: (None, self._opinion(state.actor, state.critic, *chunk)), None, chunks)
+        chunks = observations.reshape(-1, size, self.observation_dim)
+        _, opinions = jax.lax.scan(lambda _, chunk: (None, self._opinion((state.actor, state.critic), chunk)), None, chunks)
         return jax.tree.map(lambda array: array.reshape(-1, *array.shape[2:]), opinions)
 
     @partial(jax.jit, static_argnames="self")
@@ -316,8 +315,9 @@ class PPO:
     def _loss(self, networks: tuple[Gaussian, Regressor], rows: Array) -> tuple[Array, Info]:
         config, samples = self.config, self._apart(rows)
         old = samples.old
-        new = self._opinion(*networks, samples.observations, samples.actions)
-        surrogate, ratio = clipped_surrogate(new.log_prob, old.log_prob, samples.advantages, config.clip_param)
+        new = self._opinion(networks, samples.observations)
+        log_ratio = gaussian.log_ratio(samples.actions, old.mean, old.std, new.mean, new.std)
+        surrogate, ratio = clipped_surrogate(log_ratio, samples.advantages, config.clip_param)
         value = clipped_value_loss(new.value, old.value, samples.returns, config.clip_param if config.use_clipped_value_loss else None)
         entropy = gaussian.entropy(new.std).mean()
         info = {
@@ -331,12 +331,12 @@ class PPO:
         }
         return surrogate + config.value_loss_coef * value - config.entropy_coef * entropy, info
 
-    def _opinion(self, actor: Gaussian, critic: Regressor, observations: Array, actions: Array) -> Opinion:
+    def _opinion(self, networks: tuple[Gaussian, Regressor], observations: Array) -> Opinion:
+        actor, critic = networks
         mean, std = actor(_seen(observations, self.actor_columns))
         value = critic(_seen(observations, self.critic_columns))
         # Nothing that uses these may be merged into computing them: `evaluate` and `update` use them differently, and must agree on them.
-        mean, std, value = optimization_barrier((mean, std, value))
-        return Opinion(mean, std, optimization_barrier(gaussian.log_prob(actions, mean, std)), value)
+        return Opinion(*optimization_barrier((mean, std, value)))
 
     @partial(jax.jit, static_argnames="self", donate_argnames="state")
     def rescaled(self, state: PPOState, scale: float, shift: float) -> PPOState:
@@ -374,8 +374,8 @@ class PPO:
         """What `_side_by_side` put together."""
         a, d = self.action_dim, self.observation_dim
         observations, actions, mean, std, rest = jnp.split(rows, [d, d + a, d + 2 * a, d + 3 * a], axis=1)
-        log_prob, value, advantages, returns = rest.T
-        return Samples(observations, actions, Opinion(mean, std, log_prob, value), advantages, returns)
+        value, advantages, returns = rest.T
+        return Samples(observations, actions, Opinion(mean, std, value), advantages, returns)
 
 
 ADVANTAGE = -2
@@ -385,8 +385,8 @@ ADVANTAGE = -2
 def _side_by_side(samples: Samples) -> Array:
     """One row of numbers per sample."""
     old = samples.old
-    assert old.log_prob.shape == old.value.shape == samples.advantages.shape == samples.returns.shape, "one number per sample"
-    single = jnp.stack([old.log_prob, old.value, samples.advantages, samples.returns], axis=1)
+    assert old.value.shape == samples.advantages.shape == samples.returns.shape, "one number per sample"
+    single = jnp.stack([old.value, samples.advantages, samples.returns], axis=1)
     return jnp.concatenate([samples.observations, samples.actions, old.mean, old.std, single], axis=1)
 
 

@@ -36,11 +36,24 @@ def advantages(
     shape = rewards.shape
     assert len(shape) == 2, shape
     assert all(array.shape == shape for array in (values, next_values, terminated, truncated)), "one number per step and environment"
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large comes out as no number, for the caller to find
+        return _scan(rewards, values, next_values, terminated, truncated, gamma, lam)
+
+
+def _scan(
+    rewards: np.ndarray,
+    values: np.ndarray,
+    next_values: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    gamma: float,
+    lam: float,
+) -> np.ndarray:
     delta = rewards + gamma * np.where(terminated, 0.0, next_values) - values
     carried = gamma * lam * ~(terminated | truncated)
-    result = np.empty(shape, np.float32)
-    following = np.zeros(shape[1], np.float32)
-    for t in reversed(range(shape[0])):
+    result = np.empty(delta.shape, np.float32)
+    following = np.zeros(delta.shape[1], np.float32)
+    for t in reversed(range(len(delta))):
         following = delta[t] + carried[t] * following
         result[t] = following
     return result

@@ -95,10 +95,16 @@ def smooth_clip(x: Array, low: float, high: float, softness: float) -> Array:
     return low + softness * jax.nn.softplus((below_high - low) / softness)
 
 
-def log_prob(actions: Array, mean: Array, std: Array) -> Array:
-    """Log-density, `(batch,)`."""
-    assert actions.shape == mean.shape == std.shape and actions.ndim == 2, (actions.shape, mean.shape, std.shape)
-    return (-0.5 * jnp.square((actions - mean) / std) - jnp.log(std) - LOG_SQRT_2PI).sum(axis=1)
+def log_ratio(actions: Array, old_mean: Array, old_std: Array, mean: Array, std: Array) -> Array:
+    """log of new over old density, `(batch,)`.
+
+    Written in the differences between old and new, so that it is exactly 0 where there are none: the difference of two
+    log-densities is 0 only if both happen to be rounded alike.
+    """
+    assert actions.ndim == 2 and actions.shape == old_mean.shape == old_std.shape == mean.shape == std.shape, (actions.shape, mean.shape)
+    z = (actions - old_mean) / old_std
+    moved = (z * (old_std - std) - (mean - old_mean)) / std  # z of the new one, less z
+    return -(moved * (z + 0.5 * moved) + jnp.log1p((std - old_std) / old_std)).sum(axis=1)
 
 
 def entropy(std: Array) -> Array:
@@ -107,7 +113,7 @@ def entropy(std: Array) -> Array:
 
 
 def kl(old_mean: Array, old_std: Array, mean: Array, std: Array) -> Array:
-    """KL(old || new) in closed form, `(batch,)`; exactly 0 for equal arguments."""
+    """KL(old || new) in closed form, `(batch,)`; exactly 0 for equal arguments, for the same reason."""
     assert old_mean.shape == mean.shape == old_std.shape == std.shape, (old_mean.shape, mean.shape, old_std.shape, std.shape)
-    ratio = jnp.square(old_std / std)
-    return 0.5 * (ratio - 1 - jnp.log(ratio) + jnp.square((mean - old_mean) / std)).sum(axis=1)
+    wider = (old_std - std) / std
+    return (0.5 * wider * (wider + 2) - jnp.log1p(wider) + 0.5 * jnp.square((mean - old_mean) / std)).sum(axis=1)

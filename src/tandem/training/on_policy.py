@@ -33,6 +33,9 @@ from tandem.training.run import Clocks, RunFolder
 from tandem.training.train import INTERRUPTED, Progress, has_success, interruptible
 from tandem.types import Metrics, PolicySnapshot, Spec
 
+LARGEST_RETURN = 1e18
+"""The square of a larger one is no float32 any more."""
+
 
 class OnPolicyRun:
     """All parts of one PPO run."""
@@ -79,18 +82,13 @@ class OnPolicyRun:
         """How much better each action was than expected, by what the networks think before they learn from it."""
         config = self.config.agent
         observations, actions = (array.reshape(self.config.samples, -1) for array in (rollout.observations, rollout.actions))
-        opinion = self.agent.evaluate(self.state, observations, actions)
+        opinion = self.agent.evaluate(self.state, observations)
         values = self._in_rewards(np.asarray(opinion.value)).reshape(rollout.rewards.shape)
         next_values = rollout.next_values(values, self._values(self.collector.observations), self._values(rollout.cuts().observations))
         rewards = rollout.rewards if self.rewards is None else self.rewards(rollout.rewards, rollout.ended)
         advantage = advantages(rewards, values, next_values, rollout.terminated, rollout.truncated, config.gamma, config.lam)
         returns = advantage + values
-        if not np.isfinite(returns).all():
-            step, row = np.argwhere(~np.isfinite(returns))[0]
-            raise NotFinite(
-                f"task '{self.spec.task}', environment {row}: the return of step {step} of the rollout is {returns[step, row]}, from "
-                f"a reward of {rewards[step, row]:g} and a value of {values[step, row]:g}. Likely cause: rewards too large for float32."
-            )
+        self._check_returns(returns, rewards)
         if config.normalize_values:
             values, returns = self._in_new_units(values, returns)
         if not config.normalize_advantage_per_mini_batch:
@@ -102,6 +100,16 @@ class OnPolicyRun:
             "Perf/time_outs": float(len(rollout.cuts().rows)),
         }
         return Samples(observations, actions, old, advantage.ravel(), returns.ravel()), metrics
+
+    def _check_returns(self, returns: np.ndarray, rewards: np.ndarray) -> None:
+        if (np.abs(returns) < LARGEST_RETURN).all():
+            return
+        row = int(np.argwhere(~(np.abs(returns) < LARGEST_RETURN))[0][1])
+        step = int(np.abs(rewards[:, row]).argmax())
+        raise NotFinite(
+            f"task '{self.spec.task}', environment {row}: a return of this rollout is beyond {LARGEST_RETURN:g}. The largest reward in it "
+            f"is {rewards[step, row]:g}, at step {step}. Nothing was learned from it. Likely cause: an error in the reward."
+        )
 
     def _values(self, observations: np.ndarray) -> np.ndarray:
         """Of any number of observations, which are filled up to a power of two: each number of rows is compiled once."""
@@ -129,9 +137,8 @@ class OnPolicyRun:
 
     def _update(self, samples: Samples) -> Metrics:
         """All gradient steps of an iteration; then the normaliser may move."""
-        order = np.stack([self._random.permutation(self.config.samples) for _ in range(self.config.agent.num_learning_epochs)])
-        progress = self.iterations / self.config.max_iterations
-        self.state, info = self.agent.update(self.state, samples, order.astype(np.int32), progress)
+        order = orders(self._random, self.config.agent.num_learning_epochs, self.config.samples)
+        self.state, info = self.agent.update(self.state, samples, order, self.iterations / self.config.max_iterations)
         metrics = {name: float(value) for name, value in info.items()}
         if metrics["Loss/dropped_updates"]:
             self._report_dropped(metrics)
@@ -256,6 +263,11 @@ class OnPolicyRun:
         self.run.summarise(summary)
         self.run.event("stopped", reason=reason, **dataclasses.asdict(self.clocks))
         return summary
+
+
+def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray:
+    """In which order each epoch takes the samples: all of them, shuffled anew, `(epochs, samples)`."""
+    return np.stack([random.permutation(samples) for _ in range(epochs)]).astype(np.int32)
 
 
 def agent_for(config: OnPolicyConfig, spec: Spec) -> PPO:

@@ -56,7 +56,24 @@ def gym_mujoco() -> OnPolicyConfig:
     )
 
 
-PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {"rsl_rl": rsl_rl, "gym_mujoco": gym_mujoco}
+def cartpole() -> OnPolicyConfig:
+    """Solved in seconds: a small network, and 64 poles.
+
+    Returns go up to 100: values clipped to steps of 0.2 in such units would hardly learn, so they are normalised.
+    """
+    agent = PPOConfig(actor_hidden_dims=(32, 32), critic_hidden_dims=(32, 32), entropy_coef=0.005, normalize_values=True)
+    return OnPolicyConfig(agent=agent, num_envs=64, num_steps_per_env=32, max_iterations=40, eval_period=20, final_episodes=50)
+
+
+def reach() -> OnPolicyConfig:
+    """Seconds too: short episodes and a small network."""
+    agent = PPOConfig(actor_hidden_dims=(64, 64), critic_hidden_dims=(64, 64), entropy_coef=0.0, init_std=0.5)
+    return OnPolicyConfig(
+        agent=agent, num_envs=64, num_steps_per_env=30, max_iterations=100, eval_period=20, eval_episodes=50, stop_success=0.98
+    )
+
+
+PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {"rsl_rl": rsl_rl, "gym_mujoco": gym_mujoco, "cartpole": cartpole, "reach": reach}
 
 
 def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:

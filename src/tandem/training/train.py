@@ -34,6 +34,7 @@ from tandem.training.learner import Learner
 from tandem.training.loggers import TensorBoard, WandB
 from tandem.training.policy import act_with, describe, load_policy
 from tandem.training.run import Clocks, RunFolder
+from tandem.training.transfer import as_sac_policy, learned_by_ppo
 from tandem.types import PolicySnapshot, Spec, Transition
 
 
@@ -242,7 +243,7 @@ def train(config: TrainConfig, path: Path, display: Display, *, resume: bool = F
     env = make_batch(config.task, config.num_envs)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     demos = [step for file in config.demos for step in load_demos(file, spec)]
-    start = load_policy(init_from, spec=spec)[0] if init_from is not None else None
+    start = _start(config, spec, init_from, display) if init_from is not None else None
     if config.wandb:
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
@@ -262,6 +263,17 @@ def train(config: TrainConfig, path: Path, display: Display, *, resume: bool = F
     run.close()
     env.close()
     return summary
+
+
+def _start(config: TrainConfig, spec: Spec, path: Path, display: Display) -> PolicySnapshot:
+    """The policy of another run; PPO's is of another kind, and cloned."""
+    snapshot = load_policy(path, spec=spec)[0]
+    if not learned_by_ppo(snapshot):
+        return snapshot
+    display.say(f"cloning the PPO policy of {path} (iteration {snapshot.learner_step:,})")
+    snapshot, difference = as_sac_policy(snapshot, spec, config.agent, config.seed)
+    display.say(f"its actions are met to {difference:.3f} (root mean square)")
+    return snapshot
 
 
 INTERRUPTED = "interrupted"
