@@ -110,9 +110,10 @@ def test_a_column_among_rows_is_refused_not_broadcast(wrong: int) -> None:
     arrays = [jnp.zeros(4), jnp.zeros(4), jnp.zeros(4)]
     arrays[wrong] = jnp.zeros((4, 1))
     with pytest.raises(AssertionError):
-        losses.clipped_value_loss(*arrays, 0.2)
+        losses.clipped_value_loss(arrays[0], arrays[1], arrays[2], 0.2)
+    advantage, other = arrays[:2] if wrong < 2 else arrays[1:]
     with pytest.raises(AssertionError):
-        losses.clipped_surrogate(*(arrays[:2] if wrong < 2 else arrays[1:]), 0.2)
+        losses.clipped_surrogate(advantage, other, 0.2)
 
 
 @pytest.mark.parametrize(
