@@ -65,7 +65,7 @@ from tandem.types import PolicySnapshot, Spec, Transition
 
 MAX_GROUPS_UNDER_WAY = 4
 """While these are under way, new steps gather for the next group: at a high rate groups grow by themselves."""
-LINGER_S = {"realtime": 0.05, "fast": 0.002}
+LINGER_S = {"realtime": 0.1, "fast": 0.002}
 """How long a step may wait for others to travel with, but not while the control loop waits for credit: a frame costs as ten steps do."""
 _STATISTICS_S = 1.0
 _FAREWELL_S = 0.5

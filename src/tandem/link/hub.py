@@ -55,8 +55,8 @@ from tandem.types import Spec
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 WINDOW_BYTES = 8 * 2**20
-_LOOK_S = 0.005
-"""Between two looks at the board."""
+_LOOK_S, _LOOK_SELDOM_S = 0.005, 0.02
+"""Between two looks at the board; seldom while nobody waits for credit."""
 _TICK_S = 0.2
 _DEAD_TRAINER_S = 5.0
 _REMEMBER_S = 300.0
@@ -226,7 +226,8 @@ class Hub:
                 seen.heartbeat, seen.alive_at = board["trainer_heartbeat"], now
             self._keep_time(now)
         assert self._loop is not None
-        self._next_look = self._loop.call_later(_LOOK_S, self._look_at_board)
+        soon = any(line.connected and line.fast for line in self._lines.values())
+        self._next_look = self._loop.call_later(_LOOK_S if soon else _LOOK_SELDOM_S, self._look_at_board)
 
     def _keep_time(self, now: float) -> None:
         self._board["hub_heartbeat"] += 1
