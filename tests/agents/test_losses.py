@@ -107,13 +107,11 @@ def test_the_value_loss_by_hand_takes_the_worse_of_both() -> None:
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_a_column_among_rows_is_refused_not_broadcast(wrong: int) -> None:
-    arrays = [jnp.zeros(4), jnp.zeros(4), jnp.zeros(4)]
-    arrays[wrong] = jnp.zeros((4, 1))
+    a, b, c = (jnp.zeros((4, 1) if place == wrong else 4) for place in range(3))
     with pytest.raises(AssertionError):
-        losses.clipped_value_loss(arrays[0], arrays[1], arrays[2], 0.2)
-    advantage, other = arrays[:2] if wrong < 2 else arrays[1:]
+        losses.clipped_value_loss(a, b, c, 0.2)
     with pytest.raises(AssertionError):
-        losses.clipped_surrogate(advantage, other, 0.2)
+        losses.clipped_surrogate(*((a, b) if wrong < 2 else (b, c)), 0.2)
 
 
 @pytest.mark.parametrize(

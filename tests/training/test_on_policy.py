@@ -56,6 +56,10 @@ def parts_of(config: OnPolicyConfig, path: Path) -> OnPolicyRun:
     return parts
 
 
+def values_of(parts: OnPolicyRun, observations: np.ndarray) -> np.ndarray:
+    return parts.hindsight.values(parts.state.critic, observations)
+
+
 # ---- environments that are difficult on purpose
 
 
@@ -109,9 +113,8 @@ class Constant(Counting):
         return np.zeros_like(seen), reward, terminated, truncated, info
 
 
-gymnasium.register("Constant-v0", lambda **_: Constant(), disable_env_checker=True)
-gymnasium.register("Counting-v0", lambda **_: Counting(), disable_env_checker=True)
-gymnasium.register("Broken-v0", lambda **_: Broken(), disable_env_checker=True)
+for kind in (Constant, Counting, Broken):
+    gymnasium.register(f"{kind.__name__}-v0", lambda kind=kind, **_: kind(), disable_env_checker=True)
 
 
 # ---- it learns
@@ -140,7 +143,7 @@ def test_values_of_a_life_cut_by_time_are_those_of_one_that_is_not(tmp_path: Pat
     agent = replace(NETWORK, gamma=0.8, schedule="fixed", learning_rate=1e-2, num_learning_epochs=4, use_clipped_value_loss=False)
     parts = parts_of(replace(SMALL, task="Constant-v0", agent=agent, max_iterations=30), tmp_path / "run")
     parts.loop()
-    assert parts._values(np.zeros((1, 2), np.float32))[0] == pytest.approx(5.0, abs=0.2)
+    assert values_of(parts, np.zeros((1, 2), np.float32))[0] == pytest.approx(5.0, abs=0.2)
 
 
 # ---- what is collected
@@ -155,9 +158,9 @@ def test_what_was_cut_is_valued_by_what_was_seen_last_not_by_what_came_next(tmp_
     assert rollout.truncated[:, 3].tolist() == [False] * 4 + [True] + [False] * 4 + [True] and not rollout.terminated.any()
     steps, rows, last = rollout.cuts()
     assert sorted(set(steps.tolist())) == [4, 9] and len(rows) == 16 and (last[:, 0] == 5).all()
-    values = parts._values(rollout.observations.reshape(80, 2)).reshape(10, 8)
-    next_values = rollout.next_values(values, parts._values(parts.collector.observations), parts._values(last))
-    of = parts._values(np.array([[step, 0.0] for step in range(6)], np.float32))
+    values = values_of(parts, rollout.observations.reshape(80, 2)).reshape(10, 8)
+    next_values = rollout.next_values(values, values_of(parts, parts.collector.observations), values_of(parts, last))
+    of = values_of(parts, np.array([[step, 0.0] for step in range(6)], np.float32))
     assert len(set(of.tolist())) == 6, "V must differ for the test to mean anything"
     np.testing.assert_allclose(next_values[:, 3], of[[1, 2, 3, 4, 5] * 2], rtol=1e-5, atol=1e-6)
 
@@ -174,7 +177,7 @@ def test_the_normaliser_stands_still_from_the_first_action_to_the_last_update(tm
     for _ in range(2):
         before = normaliser.mean.copy(), normaliser.std.copy()
         rollout = parts.collector.collect(parts._act)
-        samples, _ = parts._judge(rollout)
+        parts.state, samples, _ = parts.hindsight.judge(parts.state, rollout, parts.collector.observations)
         assert np.array_equal(normaliser.mean, before[0]) and np.array_equal(normaliser.std, before[1])
         metrics = parts._update(samples)
         assert metrics["Policy/first_ratio_error"] == 0.0
@@ -186,9 +189,10 @@ def test_values_in_running_units_mean_the_same_before_and_after_the_units_move(t
     parts = parts_of(replace(EVERYTHING, agent=replace(EVERYTHING.agent, learning_rate=0.0, schedule="fixed")), tmp_path / "run")
     seen = parts.collector.observations
     for _ in range(2):
-        before = parts._values(seen)
-        samples, _ = parts._judge(parts.collector.collect(parts._act))
-        np.testing.assert_allclose(parts._values(seen), before, rtol=1e-3, atol=1e-3)
+        before = values_of(parts, seen)
+        rollout = parts.collector.collect(parts._act)
+        parts.state, samples, _ = parts.hindsight.judge(parts.state, rollout, parts.collector.observations)
+        np.testing.assert_allclose(values_of(parts, seen), before, rtol=1e-3, atol=1e-3)
         # and what the update compares with is what the critic says now
         np.testing.assert_allclose(parts.agent.values(parts.state.critic, samples.observations), samples.old.value, rtol=1e-3, atol=1e-3)
 

@@ -240,8 +240,9 @@ class PPO:
         config = self.config
         batch = samples.advantages.shape[0]
         assert order.shape == (config.num_learning_epochs, batch), (order.shape, config.num_learning_epochs, batch)
-        if config.schedule == "linear":
-            state = state._replace(learning_rate=jnp.float32(config.learning_rate * (1 - progress)))
+        if config.schedule != "adaptive":
+            left = 1 - progress if config.schedule == "linear" else 1.0
+            state = state._replace(learning_rate=jnp.float32(config.learning_rate * left))
         rows = _side_by_side(samples)
 
         def one(carry: tuple[PPOState, Array], indices: Array) -> tuple[tuple[PPOState, Array], Info]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,15 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from tandem.agents.ppo import PPO, Samples
-from tandem.data.rollout import Rollout, advantages, explained_variance, normalised
 from tandem.envs.registry import TASKS, make_batch
 from tandem.errors import NotFinite, SimulationDiverged, SpecMismatch, TandemError
-from tandem.networks.normaliser import Moments, RewardScaler
 from tandem.observations import Layout
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
 from tandem.training.clocks import Clocks
 from tandem.training.collector import Collector
 from tandem.training.display import Display
 from tandem.training.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
+from tandem.training.hindsight import Hindsight
 from tandem.training.loggers import TensorBoard, WandB
 from tandem.training.policy import act_with, describe
 from tandem.training.ppo_config import OnPolicyConfig
@@ -34,9 +32,6 @@ from tandem.training.run import RunFolder
 from tandem.training.stopping import INTERRUPTED, interruptible
 from tandem.training.trainer import Progress
 from tandem.types import Metrics, PolicySnapshot, Spec
-
-LARGEST_RETURN = 1e18
-"""The square of a larger one is no float32 any more."""
 
 
 class OnPolicyRun:
@@ -48,10 +43,7 @@ class OnPolicyRun:
         self.spec = self.collector.spec
         self.agent = agent_for(config, self.spec)
         self.state = self.agent.init(config.seed)
-        clip = math.inf if config.reward_clip is None else config.reward_clip
-        self.rewards = RewardScaler(config.num_envs, config.agent.gamma, clip) if config.reward_normalization else None
-        self.returns = Moments.of(1)
-        """Units of the values, with `normalize_values`; otherwise 0 and 1 throughout."""
+        self.hindsight = Hindsight(config, self.agent, self.spec)
         self._random = np.random.default_rng([config.seed, 2])
         self.iterations = 0
         self.progress = Progress()
@@ -70,7 +62,7 @@ class OnPolicyRun:
         began = time.perf_counter()
         rollout = self.collector.collect(self._act)
         collected = time.perf_counter()
-        samples, judged = self._judge(rollout)
+        self.state, samples, judged = self.hindsight.judge(self.state, rollout, self.collector.observations)
         learned = self._update(samples)
         times = Times(collected - began, time.perf_counter() - collected)
         self.iterations += 1
@@ -79,63 +71,6 @@ class OnPolicyRun:
 
     def _act(self, observations: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return np.asarray(self.agent.act(self.state.actor, observations, noise))
-
-    def _judge(self, rollout: Rollout) -> tuple[Samples, Metrics]:
-        """How much better each action was than expected, by what the networks think before they learn from it."""
-        config = self.config.agent
-        observations, actions = (array.reshape(self.config.samples, -1) for array in (rollout.observations, rollout.actions))
-        opinion = self.agent.evaluate(self.state, observations)
-        values = self._in_rewards(np.asarray(opinion.value)).reshape(rollout.rewards.shape)
-        next_values = rollout.next_values(values, self._values(self.collector.observations), self._values(rollout.cuts().observations))
-        rewards = rollout.rewards if self.rewards is None else self.rewards(rollout.rewards, rollout.ended)
-        advantage = advantages(rewards, values, next_values, rollout.terminated, rollout.truncated, config.gamma, config.lam)
-        returns = advantage + values
-        self._check_returns(returns, rewards)
-        if config.normalize_values:
-            values, returns = self._in_new_units(values, returns)
-        if not config.normalize_advantage_per_mini_batch:
-            advantage = normalised(advantage)
-        old = opinion._replace(value=values.ravel())
-        metrics = {
-            "Value/explained_variance": explained_variance(values, returns),
-            "Value/mean_return": float(returns.mean()),
-            "Perf/time_outs": float(len(rollout.cuts().rows)),
-        }
-        return Samples(observations, actions, old, advantage.ravel(), returns.ravel()), metrics
-
-    def _check_returns(self, returns: np.ndarray, rewards: np.ndarray) -> None:
-        if (np.abs(returns) < LARGEST_RETURN).all():
-            return
-        row = int(np.argwhere(~(np.abs(returns) < LARGEST_RETURN))[0][1])
-        step = int(np.abs(rewards[:, row]).argmax())
-        raise NotFinite(
-            f"task '{self.spec.task}', environment {row}: a return of this rollout is beyond {LARGEST_RETURN:g}. The largest reward in it "
-            f"is {rewards[step, row]:g}, at step {step}. Nothing was learned from it. Likely cause: an error in the reward."
-        )
-
-    def _values(self, observations: np.ndarray) -> np.ndarray:
-        """Of any number of observations, which are filled up to a power of two: each number of rows is compiled once."""
-        count = len(observations)
-        if not count:
-            return np.zeros(0, np.float32)
-        rows = np.zeros((2 ** math.ceil(math.log2(count)), observations.shape[1]), np.float32)
-        rows[:count] = observations
-        return self._in_rewards(np.asarray(self.agent.values(self.state.critic, rows))[:count])
-
-    def _in_rewards(self, values: np.ndarray) -> np.ndarray:
-        """The critic's answers in the units of the rewards."""
-        if not self.config.agent.normalize_values:
-            return values
-        return (self.returns.mean[0] + np.sqrt(self.returns.variance[0]) * values).astype(np.float32)
-
-    def _in_new_units(self, values: np.ndarray, returns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Both in units of the returns' std, these returns included; the critic's last layer is changed so that it means the same."""
-        old_mean, old_std = self.returns.mean[0], np.sqrt(self.returns.variance[0])
-        self.returns.add(returns[..., None])
-        mean, std = self.returns.mean[0], np.sqrt(self.returns.variance[0]) + 1e-6
-        self.returns.variance = np.array([std**2])
-        self.state = self.agent.rescaled(self.state, old_std / std, (old_mean - mean) / std)
-        return ((values - mean) / std).astype(np.float32), ((returns - mean) / std).astype(np.float32)
 
     def _update(self, samples: Samples) -> Metrics:
         """All gradient steps of an iteration; then the normaliser may move."""
@@ -215,8 +150,7 @@ class OnPolicyRun:
         loops = {
             "collector": self.collector.state() if simulations else self.collector.memory(),
             "random": json.dumps(self._random.bit_generator.state),
-            "rewards": None if self.rewards is None else self.rewards.state(),
-            "returns": self.returns.state(),
+            "hindsight": self.hindsight.state(),
             "progress": dataclasses.asdict(self.progress),
         }
         write_policy(self.run.checkpoints / "latest.safetensors", self.snapshot(), self.spec, learned_by="ppo")
@@ -235,9 +169,7 @@ class OnPolicyRun:
         self.state = self.agent.from_arrays(self.state, checkpoint.agent)
         self.collector.restore(loops["collector"])
         self._random.bit_generator.state = json.loads(loops["random"])
-        self.returns = Moments.from_state(loops["returns"])
-        if self.rewards is not None and loops["rewards"] is not None:
-            self.rewards.restore(loops["rewards"])
+        self.hindsight.restore(loops["hindsight"])
         self.progress = Progress(**loops["progress"])
         best = self.run.checkpoints / "best.safetensors"
         if self.progress.best_step >= 0 and best.exists():

@@ -28,7 +28,7 @@ from tandem.training.policy import load_policy
 from tandem.types import PolicySnapshot, Spec
 
 ROWS = 16
-STEPS = 20_000
+STEPS = 10_000
 """States in which the two policies are made to agree."""
 LARGEST_STD = 0.5
 
@@ -52,7 +52,7 @@ def as_sac_policy(snapshot: PolicySnapshot, spec: Spec, network: SACConfig, seed
     """SAC's actor that does what this policy does, and the root mean squared difference between their actions."""
     teacher = NumpyGaussian(snapshot.parameters)
     observations, actions, episodes, std = _visited(teacher, spec, seed)
-    config = BCConfig(std=min(std, LARGEST_STD), learning_rate=1e-3, eval_period=200, patience=5, max_steps=6000)
+    config = BCConfig(std=min(std, LARGEST_STD), learning_rate=1e-3, eval_period=200, patience=3, max_steps=4000)
     parameters = clone(config, network, observations, actions, episodes, seed).best
     difference = NumpyPolicy(parameters).mode(observations) - actions
     return PolicySnapshot(snapshot.version, snapshot.learner_step, parameters), float(np.sqrt(np.square(difference).mean()))
