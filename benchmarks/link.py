@@ -309,7 +309,7 @@ class Trainer:
             self.learn(1)
             if end is not None:
                 end.receive()
-                end.beat(learner_step=self.steps, phase="training", training_starts=0, updates_per_actor_step=0.01)
+                end.beat(learner_step=self.steps, phase="training", steps_before=0, updates_per_actor_step=0.01)
                 if self.steps % 50 == 0:
                     end.publish(self.snapshot())
         count = self.steps - before
