@@ -347,7 +347,7 @@ class Bench:
         self.figure("policy_bytes_share_of_tree", packed / tree, "")
         with hub_of(STATE_SPEC) as hub:
             end = TrainerEnd(hub.run, STATE_SPEC)
-            beat = {"phase": "training", "training_starts": 0, "updates_per_actor_step": 1.0}
+            beat = {"phase": "training", "steps_before": 0, "updates_per_actor_step": 1.0}
             end.beat(learner_step=0, **beat)
             actors = Processes(fast_pace, [(hub.client(STATE_SPEC, hub.run / "spool", pace="fast"),)])
             count = 40 if self.quick else 400
