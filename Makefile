@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test check format bench clean
+.PHONY: help install train test chaos check format bench clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,6 +23,9 @@ train: install ## record 25 demonstrations of the gear assembly and learn it
 
 test: install check ## lint, types and all tests
 	$(BIN)/python -m pytest
+
+chaos: install ## kill, stop, cut and fill up a run at many moments (20 minutes)
+	$(BIN)/python -m tests.faults.chaos
 
 check: install ## lint and types
 	$(BIN)/ruff check .

@@ -19,7 +19,7 @@ ALLOWED = {
     "data": {"types", "errors", "codec", "observations", "files"},
     "networks": {"types", "errors", "observations"},
     "agents": {"types", "errors", "observations", "networks"},
-    "link": {"types", "errors", "codec", "data"},
+    "link": {"types", "errors", "codec", "files", "data"},
     "training": {"types", "errors", "codec", "observations", "files", "envs", "teleop", "data", "networks", "agents", "link"},
     "cli": {"types", "errors", "envs", "teleop", "data", "training", "agents", "networks"},
 }
@@ -33,6 +33,8 @@ WITHOUT_JAX = (
     "tandem.training.actor",
     "tandem.training.policy",
     "tandem.link.inproc",
+    "tandem.link.client",
+    "tandem.link.hub",
 )
 
 

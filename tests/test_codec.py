@@ -142,3 +142,14 @@ def test_a_missing_or_additional_field_is_refused():
     for wrong in (record | {"more": 1}, {name: value for name, value in record.items() if name != "reward"}, [1, 2]):
         with pytest.raises(CodecError, match="not a transition"):
             unpack_transition(pack(wrong), "robot", 99)
+
+
+def test_a_record_of_a_million_empty_containers_is_refused_before_it_fills_the_memory() -> None:
+    for bomb in (
+        pack({"observation": [[]] * 10**6}),
+        pack({"observation": [[[]] * 900] * 900}),
+        pack([{}] * 900),
+        pack({"a": {str(i): {} for i in range(900)}}),
+    ):
+        with pytest.raises(CodecError):
+            unpack_transition(bomb, "robot", 0)

@@ -162,18 +162,49 @@ def _compile_once() -> None:
 
 
 def train(args: list[str]) -> None:
-    """Learn a task with RLPD, actor and learner in one process."""
+    """Learn a task with RLPD: hub, trainer and actors on this machine."""
     _compile_once()
     from tandem.training.config import TrainArgs
+    from tandem.training.launch import train_here
     from tandem.training.recipes import defaults_for
-    from tandem.training.train import train as run_training
+    from tandem.training.train import train as train_in_turns
 
     # which recipe or which earlier run the arguments name decides the defaults of all the others
     asked = tyro.cli(TrainArgs, args=args, default=TrainArgs(config=defaults_for(args)), prog="tandem train")
+    config, path = _run_of(asked)
     display = _display(asked.quiet, asked.json, asked.verbose)
+    if asked.sync:
+        summary = train_in_turns(config, path, display, resume=asked.resume is not None, init_from=asked.init_from)
+    else:
+        summary = train_here(asked, config, path, display)
+    shown = not (asked.quiet or asked.json or asked.resume is not None)
+    _show_summary(summary, path, asked.json, film=_film(path) if shown and summary.get("deterministic") else None)
+
+
+def learner(args: list[str]) -> None:
+    """The learner's half of RLPD: hub and trainer, for actors that join over the network."""
+    _compile_once()
+    from tandem.training.config import LearnerArgs
+    from tandem.training.launch import learn_here
+    from tandem.training.recipes import defaults_for
+
+    asked = tyro.cli(LearnerArgs, args=args, default=LearnerArgs(config=defaults_for(args)), prog="tandem learner")
+    config, path = _run_of(asked)
+    summary = learn_here(asked, config, path, _display(asked.quiet, asked.json, asked.verbose))
+    _show_summary(summary, path, asked.json, command="learner")
+
+
+def actor(args: list[str]) -> None:
+    """Act in an environment for a learner elsewhere: steps go there, policies come back."""
+    from tandem.training.acting import ActorArgs, act_here
+
+    act_here(tyro.cli(ActorArgs, args=args, prog="tandem actor"), lambda line: _say(console, line))
+
+
+def _run_of(asked: Any) -> tuple[Any, Path]:
+    """The configuration and the folder that a command line means; demonstrations are recorded first if it asks for them."""
     if asked.resume is not None:
-        summary = run_training(asked.config, asked.resume, display, resume=True)
-        return _show_summary(summary, asked.resume, asked.json)
+        return asked.config, asked.resume
     if asked.task is None:
         raise ConfigError("which task? `tandem tasks` lists them; `--resume RUN` goes on with a run")
     path = asked.run or _new_run(asked.task)
@@ -181,8 +212,7 @@ def train(args: list[str]) -> None:
     if asked.scripted_demos:
         recorded = _scripted_demos(config.task, asked.scripted_demos, path, config.seed, asked.quiet or asked.json)
         config = replace(config, demos=(*config.demos, recorded))
-    summary = run_training(config, path, display, init_from=asked.init_from)
-    _show_summary(summary, path, asked.json, film=None if asked.quiet or asked.json or not summary.get("deterministic") else _film(path))
+    return config, path
 
 
 def ppo(args: list[str]) -> None:
@@ -290,7 +320,7 @@ def _film(run: Path) -> str:
     return str(films[0]) if films else f"none: {(done.stderr.strip().splitlines() or ['the player said nothing'])[-1]}"
 
 
-def _show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str | None = None) -> None:
+def _show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str | None = None, command: str = "train") -> None:
     if as_json:
         import json
 
@@ -298,11 +328,13 @@ def _show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str 
         return
     from tandem.training.display import summary_table
 
-    console.print(summary_table(summary, path, film))
+    console.print(summary_table(summary, path, film, command))
 
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
+    "learner": learner,
+    "actor": actor,
     "ppo": ppo,
     "bc": bc,
     "record": record,
@@ -311,6 +343,8 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "play": play,
     "tasks": tasks,
 }
+TAKE_ARGUMENTS = ("train", "learner", "actor", "ppo", "bc")
+"""Commands that read their own command line."""
 
 
 def _help() -> None:
@@ -330,7 +364,7 @@ def main() -> None:
     try:
         if args and args[0] in COMMANDS:
             name, rest = args[0], args[1:]
-            sys.exit(COMMANDS[name](rest) if name in ("train", "ppo", "bc") else tyro.cli(COMMANDS[name], args=rest, prog=f"tandem {name}"))
+            sys.exit(COMMANDS[name](rest) if name in TAKE_ARGUMENTS else tyro.cli(COMMANDS[name], args=rest, prog=f"tandem {name}"))
         if args and args[0] not in ("-h", "--help"):
             raise ConfigError(f"no command '{args[0]}'; there are {', '.join(COMMANDS)}")
         _help()

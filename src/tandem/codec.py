@@ -34,10 +34,10 @@ def pack(record: Any) -> bytes:
     return _packb(record, default=_encode, use_bin_type=True)
 
 
-def unpack(data: bytes) -> Any:
+def unpack(data: bytes, **limits: Any) -> Any:
     """Decode what `pack` wrote; arrays come back read-only, without a copy."""
     try:
-        return msgpack.unpackb(data, ext_hook=_decode, raw=False, strict_map_key=True, max_ext_len=MAX_ARRAY_BYTES)
+        return msgpack.unpackb(data, ext_hook=_decode, raw=False, strict_map_key=True, max_ext_len=MAX_ARRAY_BYTES, **limits)
     except CodecError:
         raise
     except Exception as problem:  # msgpack raises a family of its own, ValueError and TypeError
@@ -101,13 +101,28 @@ _FIELDS = (
 )
 
 
+class _Count:
+    """Lets a number of maps and lists pass."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def __call__(self, found: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise CodecError("not a transition: too many maps and lists")
+        return found
+
+
 def pack_transition(transition: Transition) -> bytes:
     return pack({name: getattr(transition, name) for name in _FIELDS})
 
 
 def unpack_transition(data: bytes, source: str, seq: int) -> Transition:
     """Rebuild a transition; types are checked here, shapes against a spec by whoever trusts it with a learner."""
-    record = unpack(data)
+    # A step has three maps and no list; a hostile one of a million empty ones would take a hundred times its size in memory.
+    count = _Count(16)
+    record = unpack(data, max_array_len=1000, max_map_len=1000, object_hook=count, list_hook=count)
     if not isinstance(record, Mapping) or record.keys() != set(_FIELDS):
         raise CodecError(f"not a transition: fields {sorted(record) if isinstance(record, Mapping) else type(record).__name__}")
     for name in ("observation", "next_observation"):

@@ -13,7 +13,16 @@
     │   ├── FileUnreadable     truncated, foreign, or of another version
     │   ├── UnsafePickle       a pickle that asks for more than arrays and plain containers
     │   └── InvalidTransition  NaN, wrong shape, missing entry: named with its place
-    └── StorageFull            the disk took no more; what was written before is intact
+    ├── StorageFull            the disk took no more; what was written before is intact
+    └── LinkError              actor and hub cannot work together
+        ├── HubUnreachable     nobody answers at that address
+        ├── HubBusy            as many actors as the hub takes are connected, or another hub has the run
+        ├── WrongToken         the hub does not know who is asking
+        ├── UntrustedCertificate   the actor does not know who is answering
+        ├── ProtocolMismatch   the two ends speak different versions, or one of them does not speak the protocol at all
+        ├── OtherTask          the hub's run is of another task
+        ├── OtherRun           the hub serves another run than the one this actor joined
+        └── LinkSpecMismatch   also a SpecMismatch: the same task, but other observations or actions
 
 A message names the object, what it got, what was expected, the likely cause and what to do.
 The command line prints it without a traceback; anything that is not a TandemError is a bug.
@@ -73,4 +82,40 @@ class InvalidTransition(DataError):
 
 
 class StorageFull(TandemError):
+    pass
+
+
+class LinkError(TandemError):
+    pass
+
+
+class HubUnreachable(LinkError):
+    pass
+
+
+class HubBusy(LinkError):
+    pass
+
+
+class WrongToken(LinkError):
+    pass
+
+
+class UntrustedCertificate(LinkError):
+    pass
+
+
+class ProtocolMismatch(LinkError):
+    pass
+
+
+class OtherTask(LinkError):
+    pass
+
+
+class OtherRun(LinkError):
+    pass
+
+
+class LinkSpecMismatch(LinkError, SpecMismatch):
     pass

@@ -123,6 +123,12 @@ def test_a_run_goes_on_under_its_own_settings(demos: Path, tmp_path: Path) -> No
     assert config_of(RunFolder.open(tmp_path / "run")) == config
 
 
+def test_a_finished_run_that_is_resumed_trains_no_further(demos: Path, tmp_path: Path) -> None:
+    config = replace(SMALL, demos=(demos,), max_steps=25)
+    train(config, tmp_path / "run", quiet())
+    assert train(config, tmp_path / "run", quiet(), resume=True)["learner_step"] == 25
+
+
 def test_without_demonstrations_all_data_is_the_robots_own(tmp_path: Path) -> None:
     summary = train(replace(SMALL, max_steps=20), tmp_path / "run", quiet())
     assert summary["demo_transitions"] == 0 and summary["learner_step"] == 20

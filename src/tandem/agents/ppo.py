@@ -83,7 +83,7 @@ class PPOConfig:
     normalize_values: bool = False
     """Learn values in units of the returns' running std; what the critic predicts does not jump when that moves."""
     adam_epsilon: float = 1e-8
-    """Of Adam."""
+    """What keeps Adam from dividing by zero."""
 
     actor_hidden_dims: tuple[int, ...] = (256, 256, 256)
     """Units of the policy's hidden layers."""

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tandem.codec import CodecError, pack_transition, unpack_transition
+from tandem.data.screening import Place, Screen
 from tandem.data.validation import COUNT_LIMIT, Validator
 from tandem.errors import DataError, FileMissing, FileUnreadable, SpecMismatch, StorageFull
 from tandem.types import Spec, Transition
@@ -84,6 +85,7 @@ class Journal:
         self.attributes = attributes
         self._connection = connection
         self._validator = Validator(spec)
+        self._screen = Screen(spec)
 
     @classmethod
     def create(cls, path: Path | str, spec: Spec, *, live: bool = True, **attributes: Any) -> Journal:
@@ -136,7 +138,18 @@ class Journal:
 
     def append_packed(self, source: str, records: Iterable[tuple[int, bytes]]) -> int:
         """`append` for steps as they came over a link: (seq, `pack_transition` bytes), stored as they are."""
-        return self._insert([self._packed_row(source, seq, record) for seq, record in records])
+        return self.append_records((source, seq, record) for seq, record in records)
+
+    def append_records(self, records: Iterable[tuple[str, int, bytes]]) -> int:
+        """`append_packed` for steps of many sources, in one transaction."""
+        known = list(records)
+        places = self._screen.places([record for _, _, record in known])
+        return self._insert(
+            [
+                self._packed_row(source, seq, record) if place is None else self._sound_row(source, seq, place, record)
+                for (source, seq, record), place in zip(known, places, strict=True)
+            ]
+        )
 
     def read(self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None) -> Iterator[tuple[int, Transition]]:
         """Accepted steps in order, from the one after `after_ord` up to and with `up_to_ord`, at most `limit`."""
@@ -167,13 +180,20 @@ class Journal:
         """Remove the steps after a bookmark, for a simulation that goes back there and lives them again; returns how many."""
         return self._change(lambda connection: connection.execute("DELETE FROM steps WHERE ord > ?", (ord,)))
 
-    def rejected(self) -> list[Rejected]:
-        rows = self._rows("SELECT ord, source, seq, episode, step, reason FROM steps WHERE status = 'rejected' ORDER BY ord")
+    def rejected(self, after_ord: int = 0) -> list[Rejected]:
+        rows = self._rows(
+            "SELECT ord, source, seq, episode, step, reason FROM steps WHERE ord > ? AND status = 'rejected' ORDER BY ord", (after_ord,)
+        )
         return [Rejected(*row) for row in rows]
 
-    def counts(self) -> Counts:
-        found = dict(self._rows("SELECT status, count(*) FROM steps GROUP BY status"))
+    def counts(self, after_ord: int = 0) -> Counts:
+        found = dict(self._rows("SELECT status, count(*) FROM steps WHERE ord > ? GROUP BY status", (after_ord,)))
         return Counts(found.get("accepted", 0), found.get("rejected", 0))
+
+    def last_ord(self) -> int:
+        """The bookmark after everything stored so far."""
+        [(last,)] = self._rows("SELECT max(ord) FROM steps")
+        return last or 0
 
     def last_seq(self, source: str) -> int:
         """The highest seq stored from this source, -1 if none: where a sender may take up again."""
@@ -220,6 +240,10 @@ class Journal:
         except CodecError as problem:
             record, reason = b"", str(problem)
         return self._columns(transition, reason, record)
+
+    def _sound_row(self, source: str, seq: int, place: Place, record: bytes) -> tuple[Any, ...]:
+        _require_name(source, seq)
+        return source, seq, place.episode, place.step, "accepted", None, record
 
     def _packed_row(self, source: str, seq: int, record: bytes) -> tuple[Any, ...]:
         _require_name(source, seq)

@@ -124,9 +124,10 @@ class Locomotion(Task):
         self._gain = model.actuator_ctrlrange[:, 1].copy()
         self._seen = model.nq - self.rules.hidden
         contacts = 6 * (model.nbody - 1) if self.rules.contact_cost is not None else 0  # the world's own are not observed
+        self._size = self._seen + model.nv + contacts
         self.spec = Spec(
             task=name,
-            observation={"state": Entry((self._seen + model.nv + contacts,))},
+            observation={"state": Entry((self._size,))},
             action=Entry((model.nu,), scale=tuple(float(gain) for gain in self._gain)),
             control_hz=float(round(1 / self._period)),
             max_episode_steps=EPISODE_STEPS,
@@ -177,24 +178,23 @@ class Locomotion(Task):
     def observe(self, rows: Rows) -> Observation:
         qpos, qvel, clip = self._qpos[rows], self._qvel[rows], self.rules.velocity_clip
         seen, nv = self._seen, self._model.nv
-        state = np.empty((len(qpos), *self.spec.observation["state"].shape), np.float32)
+        state = np.empty((len(qpos), self._size), np.float32)
         state[:, :seen] = qpos[:, self.rules.hidden :]
-        state[:, seen : seen + nv] = qvel if clip is None else np.clip(qvel, -clip, clip)
+        state[:, seen : seen + nv] = qvel if clip is None else np.minimum(np.maximum(qvel, -clip), clip)
         if self.rules.contact_cost is not None:
             state[:, seen + nv :] = self._contacts[rows][:, 1:].reshape(len(qpos), -1)
         return {"state": state}
 
     def judge(self, rows: Rows) -> Judgement:
-        rules, ctrl = self.rules, self._ctrl[rows]
-        count = len(ctrl)
+        rules, count = self.rules, len(self._speed[rows])
         healthy = np.ones(count, bool) if rules.healthy is None else rules.healthy(self._qpos[rows], self._qvel[rows])
         # added up in Gymnasium's order, or the last bits differ
         forward = rules.forward * self._speed[rows]
         alive = np.full(count, rules.healthy_reward) if rules.fall_is_paid else rules.healthy_reward * healthy
-        costs = rules.control_cost * np.square(ctrl).sum(1)
+        costs = rules.control_cost * np.add.reduce(np.square(self._ctrl[rows]), axis=1)
         terms = {"forward": forward, "healthy": alive, "control": -costs}
         if rules.contact_cost is not None:
-            contact = rules.contact_cost * np.square(self._contacts[rows].reshape(count, -1)).sum(1)
+            contact = rules.contact_cost * np.add.reduce(np.square(self._contacts[rows].reshape(count, -1)), axis=1)
             terms["contact"] = -contact
             costs = costs + contact
         return Judgement(forward + alive - costs, terminated=~healthy, success=np.zeros(count, bool), terms=terms)

@@ -29,6 +29,9 @@ class InprocLink:
         """The current policy if its version is another than the one the actor has."""
         return self._policy if self._policy is not None and self._policy.version > newer_than else None
 
+    def acting_with(self, snapshot: PolicySnapshot) -> None:
+        """What a hub would show; here every stored step says it."""
+
     def receive(self) -> list[Transition]:
         """Accepted steps since the last call, in the order in which they were committed."""
         received = list(self._journal.read(self.ord))

@@ -24,6 +24,8 @@ class ActorLink(Protocol):
 
     def newest_policy(self, newer_than: int = -1) -> PolicySnapshot | None: ...
 
+    def acting_with(self, snapshot: PolicySnapshot) -> None: ...
+
 
 class Actor:
     """Lives in N environments at once, each with its own operator (who usually lets the policy's proposal stand)."""
@@ -97,6 +99,7 @@ class Actor:
         if snapshot is not None:
             self._say(f"[ACTOR] Received network parameters update at step {self.steps}! (version {snapshot.version}, {snapshot.hash})")
             self.snapshot, self._policy = snapshot, acting_policy(snapshot.parameters)
+            self._link.acting_with(snapshot)
             self._say("[ACTOR] Network parameters updated successfully!")
 
     def _propose(self) -> np.ndarray:

@@ -26,7 +26,7 @@ from tandem.errors import FileMissing, FileUnreadable, SpecMismatch, StorageFull
 from tandem.files import sync, write_atomically
 from tandem.types import PolicySnapshot, Spec
 
-FORMAT = 1
+FORMAT = 2
 KEPT = 2
 """Checkpoints kept; the older ones go once a newer one is complete."""
 

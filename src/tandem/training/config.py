@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
 from tandem.agents.sac import SACConfig
 from tandem.errors import ConfigError
+from tandem.training.acting import DEFAULT_PORT
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,11 @@ class TrainConfig:
     """Learner steps between two checkpoints."""
 
     num_envs: int = 1
-    """Simulations the actor lives in at once (ours)."""
+    """Simulations an actor lives in at once (ours)."""
+    pace: Literal["fast", "realtime"] = "fast"
+    """Of the actors that are started with the run: as fast as the learner keeps up, or at the task's control rate (ours)."""
     updates_per_actor_step: float = 1.0
-    """Learner steps for each step of an environment (ours)."""
+    """Learner steps for each step of an environment, at most; actors at a fast pace wait so that it is kept (ours)."""
     eval_period: int = 1000
     """Learner steps between two evaluations; 0: none (ours)."""
     eval_episodes: int = 50
@@ -85,8 +88,8 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
-class TrainArgs:
-    """Learn a task with RLPD, actor and learner in one process."""
+class RunArgs:
+    """What `tandem train` and `tandem learner` have in common."""
 
     task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
     """A task (see `tandem tasks`), a Gymnasium id, or module:Id."""
@@ -101,9 +104,37 @@ class TrainArgs:
     """First record this many demonstrations by the task's scripted operator."""
     recipe: str | None = None
     """Settings to start from: the recipe named after the task, else `default`."""
+    port: int = 0
+    """Port for actors and the API; 0: any free one."""
     quiet: bool = False
     """Only the summary."""
     json: bool = False
     """One JSON object per line."""
     verbose: bool = False
     """Every line of both loops."""
+
+
+@dataclass(frozen=True)
+class TrainArgs(RunArgs):
+    """Learn a task with RLPD: hub, trainer and actors on this machine."""
+
+    actors: int = 1
+    """Actor processes, each with `num_envs` simulations."""
+    sync: bool = False
+    """Actor and learner in one thread, in turns: reproducible to the last bit, no processes and no port."""
+
+
+@dataclass(frozen=True)
+class LearnerArgs(RunArgs):
+    """The learner's half of RLPD: hub and trainer. Actors join with `tandem actor TASK --learner HOST:PORT`."""
+
+    port: int = DEFAULT_PORT
+    """Port for actors and the API; 0: any free one."""
+    host: str = "127.0.0.1"
+    """Address to listen on. 0.0.0.0 lets other machines in: give a certificate too."""
+    certificate: Path | None = None
+    """TLS certificate (PEM) to speak with; actors give it as --ca if it is your own."""
+    key: Path | None = None
+    """Private key of the certificate."""
+    timeout: float = 10.0
+    """Seconds without a word from an actor after which it counts as gone."""

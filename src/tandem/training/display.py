@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from tandem.training.run import Clocks
+from tandem.training.clocks import Clocks
 from tandem.types import Metrics
 
 Mode = Literal["live", "lines", "quiet", "json"]
@@ -112,7 +112,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def summary_table(summary: dict[str, Any], path: Path, film: str | None = None) -> Table:
+def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, command: str = "train") -> Table:
     """The end of a run on one screen."""
     table = Table("", "", title=f"{summary['task']}: {summary['stopped']}", show_header=False)
     table.columns[1].overflow = "fold"  # a path that is cut cannot be copied
@@ -138,5 +138,5 @@ def summary_table(summary: dict[str, Any], path: Path, film: str | None = None) 
         table.add_row("film", film)
     table.add_row("watch it", f"tandem play {path}")
     if summary["stopped"] == "interrupted":
-        table.add_row("go on with it", f"tandem {summary.get('command', 'train')} --resume {path}")
+        table.add_row("go on with it", f"tandem {summary.get('command', command)} --resume {path}")
     return table

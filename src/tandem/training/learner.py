@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,6 +52,12 @@ class Learner:
         self._good_state = agent.copy(self.state)
         self._random = np.random.default_rng([config.seed, 2])
         self.steps = 0
+        self.received = 0
+        """Steps of the environments taken in: the actor's clock as the learner knows it."""
+        self.trail = hashlib.sha256().hexdigest()
+        """Of every step received, in order: two learners that were given the same data in the same order have the same one."""
+        self.acted_with = 0
+        """The newest version that a received step was proposed by."""
         self.version = 0
         self.snapshot: PolicySnapshot | None = None
         self.rolled_back = 0
@@ -72,6 +79,9 @@ class Learner:
         """What the actors have lived through since the last call: all of it online, corrections to the demonstrations too."""
         steps = self._link.receive()
         self.remember(steps)
+        self.received += len(steps)
+        self.trail = follow(self.trail, steps)
+        self.acted_with = max((step.policy_version for step in steps), default=self.acted_with)
         return len(steps)
 
     def remember(self, steps: Sequence[Transition]) -> None:
@@ -97,9 +107,13 @@ class Learner:
             self._check_sanity()
         self.version = self._run.next_version()
         self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
-        self.snapshot = PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
+        self.snapshot = self.current_policy()
         self._link.publish(self.snapshot)
         self._say(f"[LEARNER] Network parameters published successfully (version {self.version}, {self.snapshot.hash})")
+
+    def current_policy(self) -> PolicySnapshot:
+        """What it has learned so far, published or not."""
+        return PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
 
     def _read_metrics(self) -> None:
         if self._metrics is not None:
@@ -125,6 +139,8 @@ class Learner:
         arrays = self.agent.arrays(self.state) | {f"good/{name}": array for name, array in self.agent.arrays(self._good_state).items()}
         return arrays, {
             "steps": self.steps,
+            "received": self.received,
+            "trail": self.trail,
             "version": self.version,
             "rolled_back": self.rolled_back,
             "random": json.dumps(self._random.bit_generator.state),
@@ -137,12 +153,19 @@ class Learner:
         good = {name.removeprefix("good/"): array for name, array in arrays.items() if name.startswith("good/")}
         self.state = self.agent.from_arrays(self.state, {name: array for name, array in arrays.items() if not name.startswith("good/")})
         self._good_state = self.agent.from_arrays(self._good_state, good)
-        self.steps, self.version, self.rolled_back = saved["steps"], saved["version"], saved["rolled_back"]
+        self.steps, self.received, self.trail = saved["steps"], saved["received"], saved["trail"]
+        self.version, self.rolled_back = saved["version"], saved["rolled_back"]
         self._random.bit_generator.state = json.loads(saved["random"])
         self.latest = saved["latest"]
-        if saved["published"]:  # the actors may not have taken it yet
+        if saved["published"]:
             self.snapshot = PolicySnapshot(self.version, saved["published_at"], saved["published"])
-            self._link.publish(self.snapshot)
+
+
+def follow(trail: str, steps: Iterable[Transition]) -> str:
+    """The trail after these steps."""
+    for step in steps:
+        trail = hashlib.sha256(f"{trail} {step.source} {step.seq}".encode()).hexdigest()
+    return trail
 
 
 def _impossible(metrics: Metrics, spec: Spec) -> str | None:

@@ -16,10 +16,11 @@ from tandem.envs.registry import make
 from tandem.errors import ConfigError
 from tandem.observations import Layout
 from tandem.training.checkpoint import write_policy
+from tandem.training.clocks import Clocks
 from tandem.training.display import Display
 from tandem.training.evaluate import FINAL_SEEDS, evaluate
 from tandem.training.policy import act_with, describe
-from tandem.training.run import Clocks, RunFolder
+from tandem.training.run import RunFolder
 from tandem.types import PolicySnapshot
 
 

@@ -19,16 +19,18 @@ from tandem.envs.registry import TASKS, make_batch
 from tandem.errors import NotFinite, SimulationDiverged, SpecMismatch, TandemError
 from tandem.observations import Layout
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
+from tandem.training.clocks import Clocks
 from tandem.training.collector import Collector
 from tandem.training.display import Display
-from tandem.training.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate
+from tandem.training.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
 from tandem.training.hindsight import Hindsight
 from tandem.training.loggers import TensorBoard, WandB
 from tandem.training.policy import act_with, describe
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_display import Times, iteration_block
-from tandem.training.run import Clocks, RunFolder
-from tandem.training.train import INTERRUPTED, Progress, has_success, interruptible
+from tandem.training.run import RunFolder
+from tandem.training.stopping import INTERRUPTED, interruptible
+from tandem.training.trainer import Progress
 from tandem.types import Metrics, PolicySnapshot, Spec
 
 
@@ -52,15 +54,20 @@ class OnPolicyRun:
     def loop(self) -> str:
         """Until something says stop; returns the reason."""
         while self._stop_reason is None:
-            began = time.perf_counter()
-            rollout = self.collector.collect(self._act)
-            collected = time.perf_counter()
-            self.state, samples, judged = self.hindsight.judge(self.state, rollout, self.collector.observations)
-            learned = self._update(samples)
-            times = Times(collected - began, time.perf_counter() - collected)
-            self.iterations += 1
-            self._after_iteration(judged | learned | self.collector.episodes.metrics() | self.collector.terms, times)
+            self.iterate()
         return self._stop_reason
+
+    def iterate(self) -> Times:
+        """Collect, judge, update, log; evaluate and save where it is time."""
+        began = time.perf_counter()
+        rollout = self.collector.collect(self._act)
+        collected = time.perf_counter()
+        self.state, samples, judged = self.hindsight.judge(self.state, rollout, self.collector.observations)
+        learned = self._update(samples)
+        times = Times(collected - began, time.perf_counter() - collected)
+        self.iterations += 1
+        self._after_iteration(judged | learned | self.collector.episodes.metrics() | self.collector.terms, times)
+        return times
 
     def _act(self, observations: np.ndarray, noise: np.ndarray) -> np.ndarray:
         return np.asarray(self.agent.act(self.state.actor, observations, noise))
@@ -147,7 +154,7 @@ class OnPolicyRun:
             "progress": dataclasses.asdict(self.progress),
         }
         write_policy(self.run.checkpoints / "latest.safetensors", self.snapshot(), self.spec, learned_by="ppo")
-        meta = {"version": self._version, "wall_s": self.run.wall_s, "incarnation": self.run.incarnation, "spec_hash": self.spec.hash}
+        meta = {"version": self._version, "wall_s": self.run.wall_s, "spec_hash": self.spec.hash}
         return write_checkpoint(self.run.checkpoints, self.iterations, self.agent.arrays(self.state), loops, meta)
 
     def restore(self) -> None:
@@ -156,7 +163,8 @@ class OnPolicyRun:
         meta, loops = checkpoint.meta, checkpoint.loops
         if meta["spec_hash"] != self.spec.hash:
             raise SpecMismatch(f"run {self.run.path} was trained on another spec: {'; '.join(self.spec.difference(self.run.spec))}")
-        self.run.incarnation, self.run.wall_before = meta["incarnation"] + 1, meta["wall_s"]
+        self.run.wall_before = meta["wall_s"]
+        self.run.next_incarnation()
         self.iterations, self._version = meta["learner_step"], meta["version"]
         self.state = self.agent.from_arrays(self.state, checkpoint.agent)
         self.collector.restore(loops["collector"])

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tandem.training.run import Clocks, RunFolder
+from tandem.training.clocks import Clocks
+from tandem.training.run import RunFolder
 from tandem.types import Metrics
 
 WIDTH, PAD = 80, 40

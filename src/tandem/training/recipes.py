@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -72,5 +72,10 @@ def config_of(run: RunFolder) -> TrainConfig:
     unknown = set(saved) - {field.name for field in dataclasses.fields(TrainConfig)}
     if unknown:
         raise ConfigError(f"run {run.path} was configured by another version of Tandem: unknown settings {', '.join(sorted(unknown))}")
+    return config_from(saved)
+
+
+def config_from(saved: Mapping[str, Any]) -> TrainConfig:
+    """What `run.plain` made of a configuration."""
     agent: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in saved["agent"].items()}
-    return TrainConfig(**(saved | {"agent": SACConfig(**agent), "demos": tuple(Path(demo) for demo in saved["demos"])}))
+    return TrainConfig(**{**saved, "agent": SACConfig(**agent), "demos": tuple(Path(demo) for demo in saved["demos"])})

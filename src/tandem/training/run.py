@@ -4,7 +4,7 @@
     journal.db       every step of the environment         tensorboard/    the same for TensorBoard
     checkpoints/     state to resume from, best policy     events.jsonl    what happened and when
     policy_version   publications so far                   train.log       the lines of both loops
-    summary.json     how it ended
+    incarnation      restarts of the trainer so far        summary.json    how it ended
 
 Nothing here can stop a run but a full disk under the journal or a checkpoint.
 """
@@ -19,20 +19,9 @@ from typing import Any
 
 from tandem.errors import ConfigError, FileMissing
 from tandem.files import write_atomically
+from tandem.training.clocks import Clocks
 from tandem.training.loggers import Isolated
 from tandem.types import Metrics, Spec
-
-
-@dataclasses.dataclass(frozen=True)
-class Clocks:
-    """Three counts never to be confused."""
-
-    learner_step: int
-    """Training iterations."""
-    actor_step: int
-    """Steps of the environment."""
-    policy_version: int
-    """Publications."""
 
 
 class RunFolder:
@@ -45,7 +34,7 @@ class RunFolder:
         self._began = time.monotonic()
         self.loggers = Isolated(lambda name, problem: self.event("logger_failed", logger=name, problem=problem))
         self.incarnation = 0
-        """How often this run was started; 0 the first time."""
+        """Which start of the trainer this is; 0 the first time."""
         self.wall_before = 0.0
         """Seconds of training before this start."""
 
@@ -59,7 +48,7 @@ class RunFolder:
         path.mkdir(parents=True)
         run = cls(path)
         run.checkpoints.mkdir()
-        described = {"task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": _plain(config)}
+        described = {"task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": plain(config)}
         write_atomically(path / "config.json", json.dumps(described, indent=2).encode())
         return run
 
@@ -77,6 +66,10 @@ class RunFolder:
     def spec(self) -> Spec:
         return Spec.from_json(self.config["spec"])
 
+    def next_incarnation(self) -> None:
+        """Another start; its number is on the disk before anything is logged under it."""
+        self.incarnation = self._next("incarnation")
+
     @property
     def wall_s(self) -> float:
         """Seconds of training, over all starts."""
@@ -84,10 +77,13 @@ class RunFolder:
 
     def next_version(self) -> int:
         """The number of the next publication, on the disk before anyone sees it: after any crash it is not used again."""
-        path = self.path / "policy_version"
-        version = (int(path.read_text()) if path.exists() else 0) + 1
-        write_atomically(path, str(version).encode())
-        return version
+        return self._next("policy_version")
+
+    def _next(self, name: str) -> int:
+        path = self.path / name
+        number = (int(path.read_text()) if path.exists() else 0) + 1
+        write_atomically(path, str(number).encode())
+        return number
 
     def log_metrics(self, clocks: Clocks, metrics: Metrics) -> None:
         """One row. Every row says where all the clocks stood."""
@@ -124,12 +120,12 @@ class RunFolder:
         self.loggers.close()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Dataclasses, paths and tuples as JSON knows them."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value

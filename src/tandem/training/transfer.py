@@ -14,6 +14,9 @@ Cloning takes seconds and works for any pair of settings, so it is done even whe
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 
 from tandem.agents.bc import BCConfig, clone
@@ -21,12 +24,24 @@ from tandem.agents.sac import SACConfig
 from tandem.envs.registry import make_batch
 from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
 from tandem.observations import Layout
+from tandem.training.policy import load_policy
 from tandem.types import PolicySnapshot, Spec
 
 ROWS = 16
 STEPS = 10_000
 """States in which the two policies are made to agree."""
 LARGEST_STD = 0.5
+
+
+def starting_policy(path: Path, spec: Spec, network: SACConfig, seed: int, say: Callable[[str], None]) -> PolicySnapshot:
+    """The policy of another run, for RLPD to start with; PPO's is of another kind, and cloned."""
+    snapshot = load_policy(path, spec=spec)[0]
+    if not learned_by_ppo(snapshot):
+        return snapshot
+    say(f"cloning the PPO policy of {path} (iteration {snapshot.learner_step:,})")
+    snapshot, difference = as_sac_policy(snapshot, spec, network, seed)
+    say(f"its actions are met to {difference:.3f} (root mean square)")
+    return snapshot
 
 
 def learned_by_ppo(snapshot: PolicySnapshot) -> bool:

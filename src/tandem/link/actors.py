@@ -1,0 +1,183 @@
+"""One connected actor as the hub sees it: what it said, what it was told, what is on its way to it.
+
+What waits to be sent is bounded whatever the actor does: the newest policy only, one acknowledgement for all groups so far, one
+credit, and a few commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from tandem.link.credits import Account
+from tandem.link.guard import Send
+from tandem.link.messages import Acknowledged, Command, Credit, Heard, Hello, Statistics, Trouble
+
+MAX_COMMANDS = 64
+_RATE_OVER_S = 5.0
+
+
+class Rate:
+    """Counts per second over the last seconds, from a clock that only runs forward."""
+
+    def __init__(self) -> None:
+        self._marks: deque[tuple[float, int]] = deque()
+
+    def mark(self, now: float, count: int) -> None:
+        if not self._marks or now - self._marks[-1][0] >= 0.2:
+            self._marks.append((now, count))
+        while len(self._marks) > 2 and now - self._marks[1][0] >= _RATE_OVER_S:
+            self._marks.popleft()
+
+    def per_s(self, now: float, count: int) -> float:
+        if not self._marks:
+            return 0.0
+        since, before = self._marks[0]
+        return (count - before) / (now - since) if now - since > 0.5 else 0.0
+
+
+@dataclass(eq=False)
+class ActorLine:
+    """A connection that was welcomed."""
+
+    hello: Hello
+    send: Send
+    joined_at: float
+    address: str
+    connected: bool = True
+    last_seen: float = 0.0
+    statistics: Statistics | None = None
+    stored: int = 0
+    """Steps committed on this connection, its own and those it drained."""
+    rejected: int = 0
+    last_rejection: str = ""
+    under_way: int = 0
+    """Bytes that came in and are not committed yet."""
+    last_group: int = 0
+    rate: Rate = field(default_factory=Rate)
+
+    def __post_init__(self) -> None:
+        self.account = Account(self.hello.rows)
+        """What it may do (pace `fast`)."""
+        self._wake = asyncio.Event()
+        self._closing: tuple[int, str] | None = None
+        self._policy: tuple[int, bytes] | None = None
+        self._policy_under_way: int | None = None
+        self._acknowledge: int | None = None
+        self._rejected_since = 0
+        self._told_credit = 0
+        self._credit_due = False
+        self._heard: Heard | None = None
+        self._trouble: Trouble | None = None
+        self._commands: deque[Command] = deque()
+
+    @property
+    def fast(self) -> bool:
+        return self.hello.pace == "fast"
+
+    # ---- what is to be sent, from the hub's loop
+
+    def policy(self, version: int, frame: bytes) -> None:
+        """The newest one; it takes the place of one that has not been sent yet."""
+        self._policy = (version, frame)
+        self._wake.set()
+
+    def tell(self, statistics: Statistics, wall_time: float) -> None:
+        """What the actor said of itself, and the answer to it."""
+        self.statistics = statistics
+        self._heard = Heard(statistics.sent_at, wall_time)
+        if statistics.received == self._policy_under_way:
+            self._policy_under_way = None
+        self._wake.set()
+
+    def acknowledge(self, group: int, rejected: int) -> None:
+        self._acknowledge = group
+        self._rejected_since += rejected
+        self._wake.set()
+
+    def tell_credit(self) -> None:
+        """If it may stand still for want of it: else the next acknowledgement, which is on its way or not needed yet, brings it."""
+        if self._told_credit < self.hello.rows and self.account.outstanding > self._told_credit:
+            self._credit_due = True
+            self._wake.set()
+
+    def trouble(self, message: Trouble) -> None:
+        self._trouble = message
+        self._wake.set()
+
+    def command(self, command: Command) -> bool:
+        """False if too many wait already: an actor that reads nothing is not told more."""
+        if len(self._commands) >= MAX_COMMANDS:
+            return False
+        self._commands.append(command)
+        self._wake.set()
+        return True
+
+    def close(self, code: int, reason: str) -> None:
+        self._closing = (code, reason)
+        self._wake.set()
+
+    async def deliver(self) -> None:
+        """Send what is to be sent, in an order that makes sense, until the connection ends."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if self._closing is not None:
+                code, reason = self._closing
+                await self.send({"type": "websocket.close", "code": code, "reason": reason})
+                return
+            if self._acknowledge is not None:
+                self._told_credit, self._credit_due = self.account.outstanding, False
+                frame = Acknowledged(self._acknowledge, self._rejected_since, self._told_credit).pack()
+                self._acknowledge, self._rejected_since = None, 0
+                await self._frame(frame)
+            if self._credit_due:
+                self._told_credit, self._credit_due = self.account.outstanding, False
+                await self._frame(Credit(self._told_credit).pack())
+            if self._heard is not None:
+                frame, self._heard = self._heard.pack(), None
+                await self._frame(frame)
+            if self._trouble is not None:
+                frame, self._trouble = self._trouble.pack(), None
+                await self._frame(frame)
+            while self._commands:
+                await self._frame(self._commands.popleft().pack())
+            if self._policy is not None and self._policy_under_way is None:
+                (self._policy_under_way, frame), self._policy = self._policy, None
+                await self._frame(frame)
+
+    async def _frame(self, data: bytes) -> None:
+        await self.send({"type": "websocket.send", "bytes": data})
+
+    # ---- what is shown
+
+    def view(self, now: float, newest: int, out_of_date_s: float) -> dict[str, Any]:
+        """What people see of it; seconds are ages, so no clock of another machine matters."""
+        told = self.statistics
+        version = told.version if told else -1
+        return {
+            "name": self.hello.name,
+            "source": self.hello.source,
+            "address": self.address,
+            "connected": self.connected,
+            "pace": self.hello.pace,
+            "rows": self.hello.rows,
+            "version": version,
+            "policy_hash": told.policy_hash if told else "",
+            "lag_versions": max(0, newest - version) if newest >= 0 and version >= 0 else None,
+            "lag_s": round(out_of_date_s, 3),
+            "steps": told.steps if told else 0,
+            "steps_per_s": round(self.rate.per_s(now, self.stored), 2),
+            "stored": self.stored,
+            "rejected": self.rejected,
+            "last_rejection": self.last_rejection,
+            "last_seen_s": round(now - self.last_seen, 3),
+            "connected_s": round(now - self.joined_at, 3),
+            "unacknowledged": told.unacknowledged if told else 0,
+            "spool_bytes": told.spool_bytes if told else 0,
+            "dropped": told.dropped if told else 0,
+            "round_trip_ms": round(told.round_trip_s * 1e3, 3) if told else 0.0,
+            "clock_difference_s": round(told.clock_difference_s, 3) if told else 0.0,
+        }

@@ -1,0 +1,136 @@
+"""The three clocks, and all arithmetic between them: one place for everyone who shows a step.
+
+    learner step       training iterations
+    actor step         steps of the environments
+    policy version     publications; the first is the initial policy, then one every `steps_per_update` learner steps
+
+Pure functions of numbers: the terminal, the API, the page and the doctor compute the same from the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+TABLE_AT = (0, 50, 100, 200, 500)
+"""Learner steps at which people ask how far the rest is."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Three counts never to be confused."""
+
+    learner_step: int
+    """Training iterations."""
+    actor_step: int
+    """Steps of the environment."""
+    policy_version: int
+    """Publications."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """All clocks at one moment of a run."""
+
+    clocks: Clocks
+    wall_s: float
+    """Seconds of training, over all starts."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How fast the clocks go, each per second; None where nothing moved or no time passed."""
+
+    learner: float | None
+    actor: float | None
+    version: float | None
+
+    @property
+    def learner_per_actor(self) -> float | None:
+        """Learner steps for each step of an environment."""
+        return self.learner / self.actor if self.learner and self.actor else None
+
+
+def rates(readings: Sequence[Reading]) -> Rates:
+    """Between the first and the last reading; readings of before a restart that went back are left out."""
+    since = _since_last_restart(readings)
+    if len(since) < 2 or since[-1].wall_s <= since[0].wall_s:
+        return Rates(None, None, None)
+    first, last = since[0], since[-1]
+    seconds = last.wall_s - first.wall_s
+    moved = [getattr(last.clocks, name) - getattr(first.clocks, name) for name in ("learner_step", "actor_step", "policy_version")]
+    return Rates(*(count / seconds if count > 0 else None for count in moved))
+
+
+def _since_last_restart(readings: Sequence[Reading]) -> Sequence[Reading]:
+    start = 0
+    for i in range(1, len(readings)):
+        if readings[i].clocks.learner_step < readings[i - 1].clocks.learner_step:
+            start = i
+    return readings[start:]
+
+
+def versions_after(learner_steps: int, steps_per_update: int) -> int:
+    """Policies published after the initial one: 100 learner steps are 2 of them by default, not 100."""
+    return learner_steps // steps_per_update
+
+
+@dataclass(frozen=True)
+class Row:
+    """What so many learner steps are in the other clocks."""
+
+    learner_steps: int
+    versions: int
+    seconds: float | None
+    actor_steps: float | None
+
+
+def worth(learner_steps: int, steps_per_update: int, pace: Rates) -> Row:
+    """So many learner steps in the other clocks, at this pace."""
+    seconds = learner_steps / pace.learner if pace.learner else None
+    actor_steps = seconds * pace.actor if seconds is not None and pace.actor else None
+    return Row(learner_steps, versions_after(learner_steps, steps_per_update), seconds, actor_steps)
+
+
+def in_words(steps_per_update: int, pace: Rates, learner_steps: int = 100) -> str:
+    """`100 learner steps = 2 policies = about 4.5 s here = about 46 actor steps`."""
+    row = worth(learner_steps, steps_per_update, pace)
+    parts = [f"{learner_steps:,} learner steps", f"{row.versions:,} {'policy' if row.versions == 1 else 'policies'}"]
+    if row.seconds is not None:
+        parts.append(f"about {row.seconds:.2g} s here")
+    if row.actor_steps is not None:
+        parts.append(f"about {float(f'{row.actor_steps:.2g}'):,.0f} actor steps")
+    return " = ".join(parts)
+
+
+def hub_clocks(counts: dict[str, Any], steps_per_update: int) -> dict[str, Any]:
+    """What a hub counts, with what follows from it."""
+    learner, actor = counts["learner_steps_per_s"] or None, counts["actor_steps_per_s"] or None
+    pace = Rates(learner, actor, learner / steps_per_update if learner else None)
+    return {
+        **counts,
+        "versions_per_s": pace.version,
+        "updates_per_actor_step_seen": pace.learner_per_actor,
+        "steps_per_update": steps_per_update,
+        "in_words": in_words(steps_per_update, pace),
+        "table": [asdict(worth(steps, steps_per_update, pace)) for steps in TABLE_AT],
+    }
+
+
+def summary(readings: Sequence[Reading], steps_per_update: int, updates_per_actor_step: float) -> dict[str, Any]:
+    """Everything at once, as the API gives it."""
+    pace = rates(readings)
+    now = readings[-1] if readings else Reading(Clocks(0, 0, 0), 0.0)
+    return {
+        **asdict(now.clocks),
+        "wall_s": now.wall_s,
+        "learner_steps_per_s": pace.learner,
+        "actor_steps_per_s": pace.actor,
+        "versions_per_s": pace.version,
+        "updates_per_actor_step": pace.learner_per_actor,
+        "updates_per_actor_step_wanted": updates_per_actor_step,
+        "steps_per_update": steps_per_update,
+        "in_words": in_words(steps_per_update, pace),
+        "table": [asdict(worth(steps, steps_per_update, pace)) for steps in TABLE_AT],
+    }

@@ -1,0 +1,50 @@
+"""Each fault at two moments of one run on `reach`: nothing is lost, nothing is counted twice, and everyone is back within seconds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.rig import FAULTS, Rig
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    rig = Rig(tmp_path_factory.mktemp("faults"))
+    yield rig
+    rig.close()
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_no_step_is_lost_or_counted_twice(rig: Rig, fault: str) -> None:
+    rig.wait("all is well", rig.well)
+    for _ in range(2):
+        rig.strike(fault)
+    rig.stand_still()
+    assert rig.check() > 0
+    rig.go_on()
+
+
+def test_the_learner_was_given_every_row_once_and_in_order(rig: Rig) -> None:
+    """After all of the above: over every life of the trainer."""
+    summary = rig.finish()
+    assert summary["actor_step"] == rig.check()
+
+
+def test_the_witness_can_tell(tmp_path: Path) -> None:
+    """The proof above can fail: a witness with one step more, one less or two in another order than the journal is refused."""
+    rig = Rig(tmp_path / "small", actors=1)
+    try:
+        rig.wait("all is well", rig.well)
+        rig.stand_still()
+        assert rig.check() > 0
+        [notes] = [file for file in rig.witness.iterdir() if file.stat().st_size > 64][:1]
+        whole = notes.read_bytes()
+        for damaged in (whole + b"0" * 16, whole[16:], whole[:-16], whole[:16] + whole[32:48] + whole[16:32] + whole[48:]):
+            notes.write_bytes(damaged)
+            with pytest.raises(AssertionError):
+                rig.check()
+        notes.write_bytes(whole)
+        rig.check()
+    finally:
+        rig.close()

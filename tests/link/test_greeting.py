@@ -1,0 +1,188 @@
+"""Each reason not to work together has its own error, at both ends, and says what to do."""
+
+import dataclasses
+import json
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from link_samples import SPEC, HubProcess, client, make_run, python, wait_for
+
+from tandem.errors import (
+    ConfigError,
+    HubBusy,
+    HubUnreachable,
+    LinkError,
+    LinkSpecMismatch,
+    OtherRun,
+    OtherTask,
+    ProtocolMismatch,
+    SpecMismatch,
+    WrongToken,
+)
+from tandem.link import messages
+from tandem.link.client import ActorClient
+from tandem.types import Entry
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory):
+    with HubProcess(make_run(tmp_path_factory.mktemp("hub") / "run"), max_actors=3) as hub:
+        yield hub
+
+
+def refusals(hub: HubProcess) -> list[dict]:
+    return [row for row in hub.api("events")["rows"] if row["kind"] == "refused"]
+
+
+def refused(actor: ActorClient, kind: type[LinkError], says: str, within: float = 3.0) -> None:
+    began = time.monotonic()
+    with pytest.raises(kind, match=says):
+        actor.connect(timeout=20)
+    assert time.monotonic() - began < within  # at once: waiting would not help
+    assert not actor._thread.is_alive()
+
+
+def test_a_wrong_token(hub: HubProcess, tmp_path: Path) -> None:
+    refused(client(hub, tmp_path, token="wrong"), WrongToken, r"does not accept this token.*file 'token'")
+    with pytest.raises(ConfigError, match="token is empty"):
+        client(hub, tmp_path, token="")
+    assert list(tmp_path.iterdir()) == []  # no spool was made for a run that it never joined
+
+
+def test_another_protocol(hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tandem.link.client.PROTOCOL", 99)
+    refused(client(hub, tmp_path), ProtocolMismatch, "version 99 of the protocol, this hub speaks 1.*same version of Tandem")
+    assert refusals(hub)[-1]["code"] == "protocol"
+
+
+def test_another_task(hub: HubProcess, tmp_path: Path) -> None:
+    other = dataclasses.replace(SPEC, task="tower")
+    refused(client(hub, tmp_path, spec=other, name="right"), OtherTask, "run is of the task 'toy', the actor 'right' has 'tower'")
+    assert (refusals(hub)[-1]["code"], refusals(hub)[-1]["name"]) == ("task", "right")
+
+
+def test_another_spec_names_the_entry_and_both_shapes(hub: HubProcess, tmp_path: Path) -> None:
+    other = dataclasses.replace(SPEC, observation={**SPEC.observation, "q": Entry((7,))})
+    actor = client(hub, tmp_path, spec=other)
+    refused(actor, LinkSpecMismatch, r"'q': shape \(2,\) float32 .* here, shape \(7,\) float32 .* there.*here: the run, there: the actor")
+    assert issubclass(LinkSpecMismatch, SpecMismatch)
+    last = refusals(hub)[-1]
+    assert last["code"] == "spec" and "'q'" in last["problem"] and "(7,)" in last["problem"]
+
+
+def test_a_spec_that_cannot_be_read_is_refused_too(hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(SPEC), "hash", property(lambda self: "0" * 16))
+    refused(client(hub, tmp_path), LinkSpecMismatch, "the same words, but another hash")
+
+
+def test_more_actors_than_the_hub_takes(hub: HubProcess, tmp_path: Path) -> None:
+    actors = [client(hub, tmp_path) for _ in range(3)]
+    for actor in actors:
+        actor.connect()
+    refused(client(hub, tmp_path), HubBusy, "3 actors are connected, as many as this hub takes")
+    actors[0].close()
+    wait_for(lambda: hub.api("status")["actors"] == 2)
+    late = client(hub, tmp_path)
+    late.connect()
+    for actor in [*actors, late]:
+        actor.close()
+
+
+def test_a_hub_that_serves_another_run_now(tmp_path: Path) -> None:
+    """The actor goes on and keeps its steps: it does not give one run's steps to another."""
+    first, second = make_run(tmp_path / "first"), make_run(tmp_path / "second")
+    (second / "token").write_text("same")
+    (first / "token").write_text("same")
+    said: list[str] = []
+    with HubProcess(first) as hub:
+        actor = client(hub, tmp_path / "spool", say=said.append)
+        actor.connect()
+    with HubProcess(second, port=hub.port):
+        wait_for(lambda: actor.status.refused, what="the refusal")
+        assert "this is run" in actor.status.problem and any("refuses this actor" in line for line in said)
+        assert not actor.status.connected and actor.may_step(0)
+        assert actor.close(0) == 0
+    again = client(hub, tmp_path / "spool")
+    again.welcome = messages.Welcome("some-run", "toy", -1, 1, 1, {})
+    with HubProcess(second, port=hub.port):
+        refused(again, OtherRun, "joined run some-run, this is run")
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers there
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        actor = ActorClient(address, SPEC, token="t", name="left", rows=1, pace="fast", spool=tmp_path)
+        began = time.monotonic()
+        with pytest.raises(HubUnreachable, match=r"no hub at ws://127\.0\.0\.1.* within 0\.4 s.*Is `tandem learner` running there"):
+            actor.connect(timeout=0.4)
+        assert time.monotonic() - began < 2.5
+
+
+def test_a_hub_that_comes_later_is_waited_for(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    (run / "token").write_text("t")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    actor = ActorClient(f"127.0.0.1:{port}", SPEC, token="t", name="left", rows=1, pace="fast", spool=tmp_path / "spool")
+    thread = threading.Thread(target=lambda: actor.connect(timeout=20))
+    thread.start()
+    time.sleep(0.3)
+    with HubProcess(run, port=port) as hub:
+        thread.join(10)
+        assert actor.status.connected and hub.api("status")["actors"] == 1
+        actor.close()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"]
+)
+def test_something_that_is_no_hub(tmp_path: Path, answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(answer)
+                connection.recv(4096)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        actor = ActorClient(f"127.0.0.1:{server.getsockname()[1]}", SPEC, token="t", name="left", rows=1, pace="fast", spool=tmp_path)
+        refused(actor, ProtocolMismatch, "no Tandem hub")
+        thread.join(5)
+
+
+@pytest.mark.parametrize("address", ["", "ftp://there:1", "http://"])
+def test_an_address_that_is_none(tmp_path: Path, address: str) -> None:
+    with pytest.raises(ConfigError, match="HOST:PORT"):
+        ActorClient(address, SPEC, token="t", name="left", rows=1, pace="fast", spool=tmp_path)
+
+
+def test_two_actors_with_one_name_are_both_welcome(hub: HubProcess, tmp_path: Path) -> None:
+    one, two = client(hub, tmp_path, name="twin"), client(hub, tmp_path, name="twin")
+    assert one.connect().run == two.connect().run
+    assert one.source != two.source
+    twins = [actor for actor in hub.api("actors") if actor["name"] == "twin"]
+    assert {actor["source"] for actor in twins} == {one.source, two.source} and all(actor["connected"] for actor in twins)
+    one.close()
+    wait_for(lambda: [a["connected"] for a in hub.api("actors") if a["name"] == "twin"].count(True) == 1)
+    two.close()
+
+
+def test_a_second_hub_for_the_same_run_is_refused(hub: HubProcess) -> None:
+    second = python(Path(__file__).parent / "hub_process.py", str(hub.run), json.dumps({}), stderr=-1)
+    _, error = second.communicate(timeout=20)
+    assert second.returncode == 1 and "another hub serves" in error
+    assert hub.api("status")["task"] == "toy"
+
+
+def test_a_port_that_is_taken_is_named(hub: HubProcess, tmp_path: Path) -> None:
+    second = python(Path(__file__).parent / "hub_process.py", str(make_run(tmp_path / "run")), json.dumps({"port": hub.port}), stderr=-1)
+    _, error = second.communicate(timeout=20)
+    assert second.returncode == 1 and f"cannot listen on 127.0.0.1:{hub.port}" in error
