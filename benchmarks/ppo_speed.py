@@ -14,6 +14,10 @@
 
 The peers are rsl_rl 5.5.1 and Stable-Baselines3 2.9.2 on PyTorch 2.13.0, in `.venv-peers`, which is made here. Everything in turns, in one
 run; a figure is the median over the turns of the ratio within a turn, because the machine's speed drifts.
+
+A machine that does something else meanwhile makes every figure worthless, and not evenly so: PyTorch's threads, which wait for each other
+busily, lose several times what ours do. `impossible_turns` counts the turns in which something took less time than its own floor, and
+`load` is the number of processes that wanted a core when the benchmark began; both must be next to nothing.
 """
 
 from __future__ import annotations
@@ -50,6 +54,8 @@ TARGETS = {
     "roofline_share": (">=", 0.65),
     "fps_over_sb3": (">=", 10.0),
     "iteration_over_floor": ("<=", 1.4),
+    "impossible_turns": ("<=", 0),
+    "load": ("<=", 0.5),
 }
 SEEN, DONE, HIDDEN = 48, 12, (128, 128, 128)
 CHEETAH = "HalfCheetah-v4"
@@ -172,6 +178,7 @@ def main(quick: bool = False, json: bool = False) -> None:
         quick: Few and short turns: a look, not a measurement.
         json: One JSON object instead of a table.
     """
+    load = os.getloadavg()[0]
     turns, product_time, rounds = (2, 0.004, 4) if quick else (7, 0.02, 20)
     rsl_rl = PRESETS["rsl_rl"]()
     small = replace(rsl_rl.agent, actor_hidden_dims=HIDDEN, critic_hidden_dims=HIDDEN)
@@ -214,6 +221,7 @@ def main(quick: bool = False, json: bool = False) -> None:
     peers.close()
     report = Report("ppo_speed", ("what", "median", "best turn", "notes"), TARGETS)
     _fill(report, {name: np.array(values) for name, values in lived.items()}, setting)
+    report.figures["load"] = load
     report.show(json)
     if not json:
         print(f"this machine: {machine_gflops():.0f} GFLOP/s")
@@ -236,6 +244,9 @@ def _fill(report: Report, seconds: dict[str, np.ndarray], setting: tuple[str, in
     ):
         report.row(title, f"{1 / np.median(seconds[name]):,.0f} steps/s", f"{1 / seconds[name].min():,.0f} steps/s", note)
 
+    floor = seconds["physics"] + seconds["floor_roofline"]
+    impossible = (seconds["roofline"] > seconds["still"]) | (floor > seconds["floor_iteration"])
+
     def ratio(above: np.ndarray, below: np.ndarray) -> float:
         return float(np.median(above / below))
 
@@ -243,7 +254,8 @@ def _fill(report: Report, seconds: dict[str, np.ndarray], setting: tuple[str, in
         "learning_over_rsl_rl": ratio(seconds["still"], seconds["rsl_rl"]),
         "roofline_share": ratio(seconds["roofline"], seconds["still"]),
         "fps_over_sb3": ratio(seconds["sb3"], seconds["gym"]),
-        "iteration_over_floor": ratio(seconds["floor_iteration"], seconds["physics"] + seconds["floor_roofline"]),
+        "iteration_over_floor": ratio(seconds["floor_iteration"], floor),
+        "impossible_turns": int(impossible.sum()),
         "fps": float(1 / np.median(seconds["gym"])),
     }
     for name, value in report.figures.items():

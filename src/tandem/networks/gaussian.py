@@ -18,8 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.lax import optimization_barrier
 
-from tandem.networks.mlp import MLP, Dense, Init
+from tandem.networks.mlp import MLP, Dense, Init, affine
 
 LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 SOFTNESS = {"scalar": 0.1, "log": 0.5, "state": 0.5}
@@ -63,9 +64,21 @@ class Gaussian(eqx.Module):
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """Mean and std, `(batch, action_dim)` each."""
         h = self.trunk(x)
-        mean = self.mean(h)
-        raw = self.raw_std(h) if isinstance(self.raw_std, Dense) else self.raw_std
+        mean = _rowwise(self.mean, h)
+        raw = _rowwise(self.raw_std, h) if isinstance(self.raw_std, Dense) else self.raw_std
         return mean, jnp.broadcast_to(std_of_raw(raw, self.std_type, self.std_range), mean.shape)
+
+
+def _rowwise(layer: Dense, h: Array) -> Array:
+    """The layer, so that a row's answer does not depend on its place among the others.
+
+    A matrix with one column goes to another routine, which rounds the last few rows of a batch differently; for PPO a row must come
+    out the same wherever it is shuffled to. So there are always two columns at least.
+    """
+    if layer.weight.shape[1] > 1:
+        return layer(h)
+    weight, bias = optimization_barrier((jnp.repeat(layer.weight, 2, axis=1), jnp.repeat(layer.bias, 2)))
+    return affine(h, weight, bias)[:, :1]
 
 
 def std_of_raw(raw: Array, std_type: StdType, std_range: tuple[float, float]) -> Array:
