@@ -18,13 +18,15 @@ from tandem.training.display import Display
 from tandem.training.policy import load_policy
 from tandem.training.run import RunFolder
 from tandem.training.train import add_loggers, on_interrupt
-from tandem.training.trainer import INTERRUPTED, Trainer
+from tandem.training.trainer import INTERRUPTED, Trainer, Watch
 
 _IDLE_S = 0.002
 """How long it waits when there is nothing to learn from yet."""
 
 
-def train_beside(config: TrainConfig, path: Path, display: Display, init_from: Path | None = None) -> dict[str, Any]:
+def train_beside(
+    config: TrainConfig, path: Path, display: Display, init_from: Path | None = None, watch: Watch | None = None
+) -> dict[str, Any]:
     """Begin a run whose folder exists, or go on with it where its newest checkpoint is; returns the summary."""
     run = RunFolder.open(path)
     spec = run.spec
@@ -33,6 +35,7 @@ def train_beside(config: TrainConfig, path: Path, display: Display, init_from: P
     link = TrainerEnd(path, spec)
     with display:
         trainer = Trainer(config, run, spec, demos, display, link)
+        trainer.watch = watch or trainer.watch
         beside = Beside(trainer, link)
         if any(run.checkpoints.glob("[0-9]*")):
             beside.restore()
