@@ -1,18 +1,29 @@
-"""python hub_process.py RUN OPTIONS: a hub as `tandem learner` starts one."""
+"""A hub as `tandem learner` starts one, in a process of its own: python hub_process.py RUN OPTIONS."""
 
 import json
+import random
 import resource
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 from tandem.link.hub import Hub
 
-run, options = Path(sys.argv[1]), json.loads(sys.argv[2])
-file_limit = options.pop("file_limit", None)
-for name in ("certificate", "key"):
-    if name in options:
-        options[name] = Path(options[name])
-hub = Hub(run, **options)
-if file_limit is not None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
-hub.serve()
+
+def main(run: Path, options: dict[str, Any]) -> None:
+    """Serve until killed. `file_limit`: no file may grow beyond it; `jumping_clock`: a wall clock that nobody should trust."""
+    file_limit = options.pop("file_limit", None)
+    if options.pop("jumping_clock", False):
+        options["wall"] = lambda: time.time() + random.uniform(-1e6, 1e6)
+    for name in ("certificate", "key"):
+        if name in options:
+            options[name] = Path(options[name])
+    hub = Hub(run, **options)
+    if file_limit is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
+    hub.serve()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

@@ -8,9 +8,11 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import hub_process
 import numpy as np
 
 import tandem
@@ -19,6 +21,8 @@ from tandem.link.client import ActorClient
 from tandem.types import Entry, PolicySnapshot, Spec, Transition
 
 HERE = Path(__file__).parent
+_HUBS = get_context("forkserver")  # imports the hub once, and starts one in a few hundredths of a second
+_HUBS.set_forkserver_preload(["tandem.link.hub"])
 SPEC = Spec("toy", {"q": Entry((2,)), "touch": Entry(())}, Entry((1,)), 10, 100)
 
 
@@ -54,9 +58,10 @@ class HubProcess:
     def start(self) -> "HubProcess":
         (self.run / "hub.json").unlink(missing_ok=True)
         options = {**self.options, "port": self.port}
-        self.process = python(HERE / "hub_process.py", str(self.run), json.dumps(options))
-        wait_for(lambda: (self.run / "hub.json").exists() or self.process.poll() is not None, 20, "the hub to listen")
-        assert self.process.poll() is None, f"the hub ended with {self.process.returncode}"
+        self.process = _HUBS.Process(target=hub_process.main, args=(self.run, options))
+        self.process.start()
+        wait_for(lambda: (self.run / "hub.json").exists() or not self.process.is_alive(), 20, "the hub to listen")
+        assert self.process.is_alive(), f"the hub ended with {self.process.exitcode}"
         self.port = int(json.loads((self.run / "hub.json").read_text())["address"].rsplit(":", 1)[1])
         return self
 
@@ -77,25 +82,31 @@ class HubProcess:
         with urllib.request.urlopen(request, timeout=10) as answer:
             return json.load(answer)
 
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
     def signal(self, number: int) -> None:
-        os.kill(self.process.pid, number)
+        os.kill(self.pid, number)
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.join()
 
-    def stop(self) -> int:
+    def stop(self) -> int | None:
         """Gently; returns the exit code."""
-        if self.process.poll() is None:
+        if self.process.is_alive():
             self.signal(signal.SIGCONT)
             self.signal(signal.SIGTERM)
-        return self.process.wait(20)
+        self.process.join(20)
+        return self.process.exitcode
 
     def __enter__(self) -> "HubProcess":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.process.poll() is None:
+        if self.process.is_alive():
             self.signal(signal.SIGCONT)
             self.kill()
 

@@ -83,7 +83,7 @@ class Proxy:
         self._writers |= both
         try:
             await asyncio.gather(self._pump(reader, target_writer, True), self._pump(target_reader, writer, False))
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             pass
         finally:
             self._writers -= both

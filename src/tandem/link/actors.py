@@ -63,7 +63,8 @@ class ActorLine:
         """What it may do (pace `fast`)."""
         self._wake = asyncio.Event()
         self._closing: tuple[int, str] | None = None
-        self._policy: bytes | None = None
+        self._policy: tuple[int, bytes] | None = None
+        self._policy_under_way: int | None = None
         self._acknowledge: int | None = None
         self._rejected_since = 0
         self._told_credit = 0
@@ -78,8 +79,17 @@ class ActorLine:
 
     # ---- what is to be sent, from the hub's loop
 
-    def policy(self, frame: bytes) -> None:
-        self._policy = frame
+    def policy(self, version: int, frame: bytes) -> None:
+        """The newest one; it takes the place of one that has not been sent yet."""
+        self._policy = (version, frame)
+        self._wake.set()
+
+    def tell(self, statistics: Statistics, wall_time: float) -> None:
+        """What the actor said of itself, and the answer to it."""
+        self.statistics = statistics
+        self._heard = Heard(statistics.sent_at, wall_time)
+        if statistics.received == self._policy_under_way:
+            self._policy_under_way = None
         self._wake.set()
 
     def acknowledge(self, group: int, rejected: int) -> None:
@@ -91,10 +101,6 @@ class ActorLine:
         if self.account.outstanding != self._told_credit:
             self._credit_due = True
             self._wake.set()
-
-    def heard(self, message: Heard) -> None:
-        self._heard = message
-        self._wake.set()
 
     def trouble(self, message: Trouble) -> None:
         self._trouble = message
@@ -137,8 +143,8 @@ class ActorLine:
                 await self._frame(frame)
             while self._commands:
                 await self._frame(self._commands.popleft().pack())
-            if self._policy is not None:
-                frame, self._policy = self._policy, None
+            if self._policy is not None and self._policy_under_way is None:
+                (self._policy_under_way, frame), self._policy = self._policy, None
                 await self._frame(frame)
 
     async def _frame(self, data: bytes) -> None:

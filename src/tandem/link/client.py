@@ -181,6 +181,7 @@ class ActorClient:
         self._acting = (-1, "")
         # Written by the link's thread alone:
         self._policy: PolicySnapshot | None = None
+        self._received = -1
         self._connected = False
         self._away_since = time.monotonic()
         self._problem, self._refused = "", False
@@ -359,7 +360,7 @@ class ActorClient:
         self._loop = asyncio.get_running_loop()
         pause = _FIRST_PAUSE_S
         while not self._closing:
-            began = time.monotonic()
+            began, acknowledged = time.monotonic(), self._acknowledged
             try:
                 await self._session()
                 problem: Exception = HubUnreachable(f"{self.uri} closed the connection")
@@ -368,7 +369,8 @@ class ActorClient:
             self._lost(problem)
             if self._closing or self._first.failed(problem):
                 return
-            pause = _FIRST_PAUSE_S if time.monotonic() - began > 5.0 else min(2 * pause, _LONGEST_PAUSE_S)
+            got_somewhere = self._acknowledged > acknowledged or time.monotonic() - began > 2 * self._timeout_s
+            pause = _FIRST_PAUSE_S if got_somewhere else min(2 * pause, _LONGEST_PAUSE_S)
             await self._rest(pause * random.uniform(0.5, 1.5))
 
     async def _rest(self, seconds: float) -> None:
@@ -469,8 +471,7 @@ class ActorClient:
             elif isinstance(message, Credit):
                 self._take_credit(message.credit)
             elif isinstance(message, PolicySnapshot):
-                if self._policy is None or message.version > self._policy.version:
-                    self._policy = message
+                self._take_policy(message)
             elif isinstance(message, Heard):
                 self._take_time(message)
             elif isinstance(message, Command):
@@ -478,6 +479,14 @@ class ActorClient:
             elif isinstance(message, Trouble):
                 self._problem = message.message
                 self._say(f"[ACTOR] the hub has trouble: {message.message}" if message.message else "[ACTOR] the hub is well again")
+
+    def _take_policy(self, snapshot: PolicySnapshot) -> None:
+        """Newer ones only: a hub that lost its memory, or a trainer that went back, does not take the actor back with it."""
+        if self._policy is None or snapshot.version > self._policy.version:
+            self._policy = snapshot
+        self._received = snapshot.version
+        self._statistics_due = True
+        self._woke(hurry=True)
 
     def _take_acknowledgement(self, message: Acknowledged) -> None:
         blocked = not self._room()
@@ -580,6 +589,7 @@ class ActorClient:
             status.sent,
             version,
             policy_hash,
+            self._received,
             status.unacknowledged,
             status.spool_bytes,
             status.dropped,

@@ -39,7 +39,6 @@ from tandem.link.messages import (
     TRAINER_COMMANDS,
     BadFrame,
     Command,
-    Heard,
     Hello,
     OtherProtocol,
     Refused,
@@ -61,6 +60,7 @@ _DEAD_TRAINER_S = 5.0
 _REMEMBER_S = 300.0
 """How long an actor that left is still shown."""
 _ROWS_PER_ANSWER = 1000
+_MAX_EVENTS, _EVENTS_PER_S = 200, 2.0
 MAX_BODY = 10_000
 
 
@@ -101,7 +101,8 @@ class Hub:
         self._trouble = ""
         self._failure: BaseException | None = None
         self._learner_rate, self._actor_rate = Rate(), Rate()
-        self._began = time.monotonic()
+        self._began = self._events_at = time.monotonic()
+        self._events_left = float(_MAX_EVENTS)
         self._trainer_moved = -_DEAD_TRAINER_S
         self._board = Board(run)
         self._journal = open_journal(run, self.info.spec, read_only=False)
@@ -243,7 +244,7 @@ class Hub:
         self._version, self._policy_hash = snapshot.version, snapshot.hash
         self._published.append((snapshot.version, now))
         for line in self._connected():
-            line.policy(self._policy)
+            line.policy(self._version, self._policy)
 
     def _grant(self) -> None:
         """Divide among the fast actors what the trainer allows."""
@@ -375,7 +376,7 @@ class Hub:
         self._event("actor_joined", name=hello.name, source=hello.source, address=address, again=before is not None)
         self._say(f"[HUB] actor '{hello.name}' {'is back' if before else 'joined'} from {address}")
         if self._policy is not None:
-            line.policy(self._policy)
+            line.policy(self._version, self._policy)
         if self._trouble:
             line.trouble(Trouble("storage", self._trouble[:1000]))
         self._grant()
@@ -400,8 +401,7 @@ class Hub:
             if isinstance(message, Steps):
                 self._take_steps(line, message)
             elif isinstance(message, Statistics):
-                line.statistics = message
-                line.heard(Heard(message.sent_at, self._wall()))
+                line.tell(message, self._wall())
             elif isinstance(message, Command):
                 self._pass_on(message, line.hello.name)
             else:
@@ -447,7 +447,13 @@ class Hub:
         return told
 
     def _event(self, kind: str, **details: Any) -> None:
-        """What happened, beside the trainer's own events; a full disk is no reason to stop."""
+        """What happened, beside the trainer's own events; a full disk is no reason to stop, and a busy intruder fills none."""
+        now = time.monotonic()
+        self._events_left = min(_MAX_EVENTS, self._events_left + (now - self._events_at) * _EVENTS_PER_S)
+        self._events_at = now
+        if self._events_left < 1:
+            return
+        self._events_left -= 1
         with contextlib.suppress(OSError), (self.run / "events.jsonl").open("a") as file:
             file.write(json.dumps({"time": self._wall(), "kind": kind, "by": "hub", **details}) + "\n")
 

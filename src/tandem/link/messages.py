@@ -302,7 +302,7 @@ class EpisodeEnd(Message, kind="episode_end"):
 
 @dataclass(frozen=True)
 class Statistics(Message, kind="statistics"):
-    """How an actor is; sent every second, and at once when it acts with another policy. Answered by `Heard`."""
+    """How an actor is; sent every second, and at once when it has or acts with another policy. Answered by `Heard`."""
 
     sent_at: Number
     """Its own monotonic clock; comes back in `Heard`."""
@@ -312,6 +312,8 @@ class Statistics(Message, kind="statistics"):
     version: Version
     """What it acts with; -1 before the first policy."""
     policy_hash: MaybeName
+    received: Version
+    """Newest policy it has; only then is a newer one sent, so that none waits behind others in the buffers of a slow network."""
     unacknowledged: Count
     spool_bytes: Count
     dropped: Count
