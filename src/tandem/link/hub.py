@@ -36,6 +36,7 @@ from tandem.link.messages import (
     GROUP_BYTES,
     MAX_FRAME,
     MAX_HEADER,
+    PROTOCOL,
     TRAINER_COMMANDS,
     BadFrame,
     Command,
@@ -59,6 +60,9 @@ _TICK_S = 0.2
 _DEAD_TRAINER_S = 5.0
 _REMEMBER_S = 300.0
 """How long an actor that left is still shown."""
+_KEEP_LIVE_S = 2.0
+_FINDINGS_STAND_S = 3.0
+"""However many ask, no more often than this."""
 _ROWS_PER_ANSWER = 1000
 _MAX_EVENTS, _EVENTS_PER_S = 200, 2.0
 MAX_BODY = 10_000
@@ -84,8 +88,9 @@ class Hub:
         wall: Callable[[], float] = time.time,
         say: Callable[[str], None] = lambda line: None,
         clocks: Callable[[dict[str, Any]], dict[str, Any]] = lambda counts: counts,
+        findings: Callable[[dict[str, Any], str], dict[str, Any]] = lambda live, language: {},
     ) -> None:
-        self.run, self.host, self._wall, self._say, self._clocks = run, host, wall, say, clocks
+        self.run, self.host, self._wall, self._say, self._clocks, self._findings = run, host, wall, say, clocks, findings
         self.info = run_info(run)
         self.run_id = run_id(run)
         self._lock = _only_hub(run)
@@ -104,6 +109,8 @@ class Hub:
         self._began = self._events_at = time.monotonic()
         self._events_left = float(_MAX_EVENTS)
         self._trainer_moved = -_DEAD_TRAINER_S
+        self._diagnosing = asyncio.Lock()
+        self._told: dict[str, tuple[float, dict[str, Any]]] = {}
         self._board = Board(run)
         self._journal = open_journal(run, self.info.spec, read_only=False)
         self._writer = Writer(
@@ -170,6 +177,7 @@ class Hub:
         if self._lock < 0:
             return
         self._writer.stop()
+        self._keep_live(closed=True)
         (self.run / "hub.json").unlink(missing_ok=True)
         self._socket.close()
         self._board.close()
@@ -209,7 +217,7 @@ class Hub:
 
     async def _watch_board(self) -> None:
         before: tuple[int, ...] = ()
-        heartbeat, looked_at_policy, ticked_at = self._board["trainer_heartbeat"], -1, 0.0
+        heartbeat, looked_at_policy, ticked_at, kept_at = self._board["trainer_heartbeat"], -1, 0.0, 0.0
         while True:
             now = time.monotonic()
             state = self._board.trainer_state()
@@ -224,6 +232,9 @@ class Hub:
             if now - ticked_at >= _TICK_S:
                 ticked_at = now
                 self._keep_time(now)
+            if now - kept_at >= _KEEP_LIVE_S:
+                kept_at = now
+                self._keep_live()
             await asyncio.sleep(_LOOK_S)
 
     def _keep_time(self, now: float) -> None:
@@ -234,6 +245,17 @@ class Hub:
             line.rate.mark(now, line.stored)
             if not line.connected and now - line.last_seen > _REMEMBER_S:
                 del self._lines[source]
+
+    def live(self) -> dict[str, Any]:
+        """All that is known at this moment and stands in no other file."""
+        return {"time": self._wall(), "status": self.status(), "clocks": self._clocks(self.counts()), "actors": self.actors()}
+
+    def _keep_live(self, closed: bool = False) -> None:
+        """In the run folder, so that a run can be judged without asking the hub, and after it has gone."""
+        partial = self.run / ".live.json.partial"
+        with contextlib.suppress(OSError):
+            partial.write_text(json.dumps(self.live() | {"closed": closed}))
+            os.replace(partial, self.run / "live.json")
 
     def _take_policy(self, now: float) -> None:
         """Pass on what the trainer published; a file that is damaged or older than what actors have is not."""
@@ -466,6 +488,7 @@ class Hub:
         app.add_api_route("/api/actors", self._api_actors)
         app.add_api_route("/api/metrics", self._api_metrics)
         app.add_api_route("/api/events", self._api_events)
+        app.add_api_route("/api/findings", self._api_findings)
         app.add_api_route("/api/command", self._api_command, methods=["POST"])
         return app
 
@@ -483,6 +506,16 @@ class Hub:
 
     async def _api_events(self, after: int = 0) -> dict[str, Any]:
         return _rows_after(self.run / "events.jsonl", after)
+
+    async def _api_findings(self, lang: str = "en") -> dict[str, Any]:
+        """What is wrong with this run, by whoever was given to the hub to tell; in a thread, for it reads files."""
+        async with self._diagnosing:
+            now = time.monotonic()
+            made_at, told = self._told.get(lang, (-_FINDINGS_STAND_S, {}))
+            if now - made_at >= _FINDINGS_STAND_S:
+                told = await asyncio.to_thread(self._findings, self.live(), lang)
+                self._told = {lang: (time.monotonic(), told)}
+        return {"protocol": PROTOCOL, **told}
 
     async def _api_command(self, request: Request) -> dict[str, Any]:
         try:
