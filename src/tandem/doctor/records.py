@@ -138,6 +138,8 @@ class Records:
     """Largest relative difference between the first critic and another, in the newest checkpoint."""
     broken: Sequence[Path] = ()
     """What was left when it broke, newest last."""
+    address: str | None = None
+    """Where the hub listens, or listened."""
     live: Live | None = None
     probe: Probe | None = None
     machine: Machine | None = None
@@ -190,7 +192,9 @@ class Records:
     def clocks(self) -> Clocks:
         """The newest word on each of the three."""
         told: list[Mapping[str, Any]] = [row for row in (*self.rows[-1:], self.summary, self.live and self.live.clocks) if row]
-        newest = {name: max((int(row.get(name, 0)) for row in told), default=0) for name in ("learner_step", "actor_step", "policy_version")}
+        newest = {
+            name: max((int(row.get(name, 0)) for row in told), default=0) for name in ("learner_step", "actor_step", "policy_version")
+        }
         if self.journal is not None:
             newest["actor_step"] = max(newest["actor_step"], self.journal.accepted)
         if self.log.published:
@@ -289,6 +293,7 @@ def load_run(path: Path, live: Mapping[str, Any] | None = None, now: float | Non
         demos=[_demo_file(_demo_path(path, name)) for name in config.get("demos") or ()],
         critics_differ=_critics_differ(path / "checkpoints"),
         broken=sorted((path / FOLDER).glob("*.msgpack"), key=lambda file: file.stat().st_mtime),
+        address=(_json(path / "hub.json") or {}).get("address"),
         live=_live(live or _json(path / "live.json")),
         machine=look_at_machine(path),
         own_actions=_own_actions(journal),

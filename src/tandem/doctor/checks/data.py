@@ -100,13 +100,17 @@ def observations_clipped(records: Records) -> Finding | None:
     layout = Layout(records.spec)
     if len(tail) < limits.ENOUGH_STEPS or not layout.size:
         return None
-    seen = np.concatenate([np.stack([step.observation[name].reshape(-1) for step in tail]) for name in layout.names], axis=1) / layout.scales
+    seen = (
+        np.concatenate([np.stack([step.observation[name].reshape(-1) for step in tail]) for name in layout.names], axis=1) / layout.scales
+    )
     shares = (np.abs(seen) > OBSERVATION_CLIP).mean(axis=0)
     worst = int(shares.argmax())
     if float(shares[worst]) < limits.CLIPPED_SHARE:
         return None
     columns = [f"{name}[{index}]" for name in layout.names for index in range(records.spec.observation[name].size)]
-    return Finding("observations_clipped", NOTE, {"entry": columns[worst], "share": Share(shares[worst]), "scale": float(layout.scales[worst])})
+    return Finding(
+        "observations_clipped", NOTE, {"entry": columns[worst], "share": Share(shares[worst]), "scale": float(layout.scales[worst])}
+    )
 
 
 def disk_will_fill(records: Records) -> Finding | None:

@@ -72,7 +72,11 @@ def entropy_high(records: Records) -> Finding | None:
     """As random as uniform actions, long after it should have learned to prefer some."""
     values = records.newest("actor/entropy", 10)
     uniform = records.spec.action_dim * math.log(2)
-    if not len(values) or records.clocks.learner_step < 2 * limits.RECENT_STEPS or not float(values.min()) > limits.ENTROPY_UNIFORM * uniform:
+    if (
+        not len(values)
+        or records.clocks.learner_step < 2 * limits.RECENT_STEPS
+        or not float(values.min()) > limits.ENTROPY_UNIFORM * uniform
+    ):
         return None
     return Finding("entropy_high", WARNING, {"entropy": float(values[-1]), "uniform": uniform})
 

@@ -79,9 +79,7 @@ def learner_slow(records: Records) -> Finding | None:
     window = records.readings[-max(10, len(records.readings) // 5) :]
     seen = None
     if wanted and len(window) >= 10 and window[-1].clocks.actor_step > window[0].clocks.actor_step:
-        learned, lived = (
-            getattr(window[-1].clocks, name) - getattr(window[0].clocks, name) for name in ("learner_step", "actor_step")
-        )
+        learned, lived = (getattr(window[-1].clocks, name) - getattr(window[0].clocks, name) for name in ("learner_step", "actor_step"))
         seen = learned / lived
     times = records.newest("clock/learner_step_ms", 5)
     took = float(np.median(times)) if len(times) else None
