@@ -48,7 +48,10 @@ TEXTS: dict[str, Text] = {
     "address_unknown": Text(
         ("No machine is known by this name.", "这个主机名无法解析。"),
         (("{address}: {detail}", "{address}：{detail}"),),
-        ("A typing mistake (of a run folder? there is none of this name here), or the name is not in this machine's DNS or hosts file.", "主机名写错（如果想写的是运行目录：这里没有这个目录），或者本机的 DNS / hosts 里没有它。"),
+        (
+            "A typing mistake (of a run folder? there is none of this name here), or the name is not in this machine's DNS or hosts file.",
+            "主机名写错（如果想写的是运行目录：这里没有这个目录），或者本机的 DNS / hosts 里没有它。",
+        ),
         "getent hosts {host}",
         ("The name could not be resolved to an address.", "域名解析失败。"),
     ),

@@ -53,17 +53,17 @@ def actor_silent(records: Records) -> Finding | None:
 
 
 def policies_not_applied(records: Records) -> Finding | None:
-    """Published, and not acted with: by the actor's own word, by the steps it sent, or by what the learner received."""
-    facts = _stale_by_hub(records) or _stale_by_journal(records) or _stale_by_rows(records)
+    """Published, and not acted with: by the actor's own word, else by the steps it sent, or by what the learner received."""
+    live = _live(records)
+    facts = _stale_by_hub(live) if live is not None else _stale_by_journal(records) or _stale_by_rows(records)
     if facts is None:
         return None
     clocks = records.clocks
     return Finding("policies_not_applied", PROBLEM, {**facts, "learner_step": clocks.learner_step, "actor_step": clocks.actor_step})
 
 
-def _stale_by_hub(records: Records) -> dict[str, Any] | None:
-    live = _live(records)
-    for actor in live.connected if live is not None else ():
+def _stale_by_hub(live: Live) -> dict[str, Any] | None:
+    for actor in live.connected:
         lag = actor["lag_versions"]
         if lag is not None and lag >= limits.LAG_VERSIONS and actor["lag_s"] > limits.LAG_S and actor["steps_per_s"] > 0:
             newest = actor["version"] + lag
@@ -72,17 +72,12 @@ def _stale_by_hub(records: Records) -> dict[str, Any] | None:
 
 
 def _stale_by_journal(records: Records) -> dict[str, Any] | None:
-    tail = records.journal.tail if records.journal is not None else ()
-    if len(tail) < limits.ENOUGH_STEPS // 2 or records.kind != "rlpd":
+    """The newest steps are all of one version, and others have long been published."""
+    versions = {step.policy_version for step in records.journal.tail} if records.journal is not None else set()
+    if len(versions) != 1 or records.journal is None or len(records.journal.tail) < limits.ENOUGH_STEPS // 2 or records.kind != "rlpd":
         return None
-    versions = np.array([step.policy_version for step in tail])
-    newest = records.clocks.policy_version
-    lived = len(versions) * (records.setting("updates_per_actor_step", 1.0) or 1.0)
-    # A tail that is short beside the publications says nothing: the actor may be as far behind as a busy link makes it.
-    behind = limits.LAG_VERSIONS + (2 * lived / records.setting("steps_per_update", 50) if versions.min() != versions.max() else 0)
-    if newest - versions.max() < behind:
-        return None
-    return _stale(int(versions.max()), newest) | {"steps": len(versions)}
+    version, newest = versions.pop(), records.clocks.policy_version
+    return _stale(version, newest) | {"steps": len(records.journal.tail)} if newest - version >= limits.LAG_VERSIONS else None
 
 
 def _stale_by_rows(records: Records) -> dict[str, Any] | None:
@@ -91,11 +86,10 @@ def _stale_by_rows(records: Records) -> dict[str, Any] | None:
     if len(rows) < 20:
         return None
     acting = {row["policy_version"] - int(row["clock/policy_lag"]) for row in rows}
-    newest = rows[-1]["policy_version"]
-    moved = rows[-1]["actor_step"] - rows[0]["actor_step"]
-    if len(acting) > 1 or newest - min(acting) < limits.LAG_VERSIONS or not moved:
+    newest, lived = rows[-1]["policy_version"], rows[-1]["actor_step"] - rows[0]["actor_step"]
+    if len(acting) > 1 or newest - min(acting) < limits.LAG_VERSIONS or lived < limits.ENOUGH_STEPS // 4:
         return None
-    return _stale(min(acting), newest) | {"steps": moved}
+    return _stale(min(acting), newest) | {"steps": lived}
 
 
 def _stale(version: int, newest: int) -> dict[str, Any]:
