@@ -15,21 +15,18 @@ All of it in turns, in one run; a figure is the median over the turns of the rat
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from pathlib import Path
+from json import dumps
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import tyro
 
+from benchmarks.peers import Peers
 from benchmarks.report import Report
+from benchmarks.roofline import Product, XlaProduct, product_with_numpy
 from tandem.agents.sac import RLPD_PUBLISHED, SAC, SACConfig, SACState
 from tandem.data.mixing import Mixture
 from tandem.data.replay import Replay
@@ -38,18 +35,12 @@ from tandem.types import Entry, Spec, Transition
 OBSERVATION_DIM, ACTION_DIM, BATCH_SIZE, TRANSITIONS = 30, 7, 256, 4000
 LIKE_SBX = dataclasses.replace(SACConfig(), activation="relu", actor_layer_norm=False, backup_entropy=True)
 """Our agent with the networks and the target of SBX's, to compare like with like."""
-ROOT = Path(__file__).parents[1]
-PEERS = ROOT / ".venv-peers"
-REQUIREMENTS = ("sbx-rl==0.28.0", "stable-baselines3==2.9.2", "torch==2.13.0")
 TARGETS = {
     "over_sbx": (">=", 1.2),
     "roofline_share": (">=", 0.7),
     "roofline_share_utd20_10critics": (">=", 0.7),
     "sampling_share": ("<=", 0.1),
 }
-
-Product = tuple[str, int, int, int]
-"""`nn`: (batch, inputs) @ (inputs, outputs); `nt`: the second, `tn`: the first is given transposed."""
 
 
 class Learner:
@@ -116,81 +107,6 @@ def products(config: SACConfig) -> Counter[Product]:
     return +count
 
 
-def timed(call: Callable[[], object], seconds: float) -> float:
-    call()
-    start, count = time.perf_counter(), 0
-    while time.perf_counter() - start < seconds:
-        for _ in range(10):
-            call()
-        count += 10
-    return (time.perf_counter() - start) / count
-
-
-def product_with_numpy(product: Product, seconds: float) -> float:
-    x, y = _operands(product)
-    out = np.empty((x.shape[0], y.shape[1]), np.float32)
-    return timed(lambda: np.matmul(x, y, out=out), seconds)
-
-
-class XlaProduct:
-    """Ten of the same in one call, so that the call itself does not count."""
-
-    def __init__(self, product: Product) -> None:
-        x, y = _operands(product)
-        self.arguments = [jnp.asarray(x + 0.01 * i) for i in range(10)], jnp.asarray(y)
-        self.call = jax.jit(lambda xs, y: [x @ y for x in xs])
-        jax.block_until_ready(self.call(*self.arguments))
-
-    def seconds(self, seconds: float) -> float:
-        return timed(lambda: jax.block_until_ready(self.call(*self.arguments)), seconds) / 10
-
-
-def _operands(product: Product) -> tuple[np.ndarray, np.ndarray]:
-    kind, batch, inputs, outputs = product
-    random = np.random.default_rng(0)
-    if kind == "tn":
-        return random.standard_normal((batch, inputs), dtype=np.float32).T, random.standard_normal((batch, outputs), dtype=np.float32)
-    x, y = random.standard_normal((batch, inputs), dtype=np.float32), random.standard_normal((outputs, inputs), dtype=np.float32)
-    return x, y.T if kind == "nt" else np.ascontiguousarray(y.T)
-
-
-class Peers:
-    """A process in `.venv-peers` that measures when asked."""
-
-    def __init__(self) -> None:
-        sizes = {"observation_dim": OBSERVATION_DIM, "action_dim": ACTION_DIM, "batch_size": BATCH_SIZE, "hidden": SACConfig().hidden}
-        command = [
-            str(_peers_python()),
-            str(Path(__file__).with_name("learner_peers.py")),
-            json.dumps(sizes | {"transitions": TRANSITIONS}),
-        ]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, **request: object) -> list[float]:
-        assert self._process.stdin and self._process.stdout
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"the peers' process ended with code {self._process.wait()} when asked for {request}")
-        return json.loads(answer)
-
-    def close(self) -> None:
-        self._process.communicate()
-
-
-def _peers_python() -> Path:
-    python = PEERS / "bin" / "python"
-    stamp = PEERS / ".installed"
-    wanted = "\n".join(REQUIREMENTS)
-    if not stamp.exists() or stamp.read_text() != wanted:
-        print(f"installing {', '.join(REQUIREMENTS)} into {PEERS}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS], check=True)
-        stamp.write_text(wanted)
-    return python
-
-
 def main(quick: bool = False, json: bool = False) -> None:
     """Measure the learner against its peers and against the machine.
 
@@ -203,7 +119,8 @@ def main(quick: bool = False, json: bool = False) -> None:
     wanted, wanted_many = products(ours.agent.config), products(many.agent.config)
     distinct = sorted(wanted | wanted_many)
     xla = {product: XlaProduct(product) for product in distinct}
-    peers = Peers()
+    sizes = {"observation_dim": OBSERVATION_DIM, "action_dim": ACTION_DIM, "batch_size": BATCH_SIZE, "hidden": SACConfig().hidden}
+    peers = Peers("learner_peers.py", dumps(sizes | {"transitions": TRANSITIONS}))
     seconds: dict[str, list[float]] = {}
     calls = {name: int(peers.ask(train=name, updates=8)[1]) for name in ("sbx", "sb3")}
     for _ in range(turns):

@@ -106,7 +106,7 @@ def test_tasks_are_listed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_says_something_about_every_option(command: str, tmp_path: Path) -> None:
-    shown = tandem(command, "--help", cwd=tmp_path)
+    shown = tandem(command, "--help", cwd=tmp_path, env={"COLUMNS": "110"})  # wide enough for the longest pair of flags
     assert_done(shown, f"usage: tandem {command}")
     lines = [line[1:-1].rstrip() for line in shown.stdout.splitlines() if line.startswith("│") and "──" not in line]
     options = re.split(r"\n(?= \S)", "\n".join(lines))  # an option begins a line, what is said about it is indented

@@ -36,7 +36,7 @@ def tasks() -> None:
 
 def record(
     task: TaskName,
-    operator: Literal["scripted"] = "scripted",
+    operator: str = "scripted",
     demos: int = 25,
     out: Path = Path("demos"),
     seed: int = 0,
@@ -46,7 +46,7 @@ def record(
 
     Args:
         task: A task (see `tandem tasks`).
-        operator: Who demonstrates.
+        operator: Who demonstrates: `scripted`, or `policy:RUN` for what a run has learned.
         demos: How many successful episodes to keep.
         out: Folder of the new file.
         seed: Start of the first attempt; attempt i uses seed + i.
@@ -58,7 +58,16 @@ def record(
 
     if demos < 1:
         raise ConfigError(f"--demos must be at least 1, got {demos}")
-    env, person = make(task), make_expert(task, seed)
+    env = make(task)
+    if operator.startswith("policy:"):
+        from tandem.training.policy import PolicyOperator, load_policy
+
+        spec = env.get_wrapper_attr("task_spec")
+        person = PolicyOperator(load_policy(Path(operator.removeprefix("policy:")), spec=spec)[0], spec)
+    elif operator == "scripted":
+        person = make_expert(task, seed)
+    else:
+        raise ConfigError(f"no operator '{operator}'; there are scripted, and policy:RUN")
     with _recording_bar(task, demos, quiet) as update:
         path = record_demos(env, person, demos, out, seed, on_episode=update)
     if not quiet:
@@ -217,6 +226,22 @@ def _run_of(asked: Any) -> tuple[Any, Path]:
     return config, path
 
 
+def ppo(args: list[str]) -> None:
+    """Learn a task with PPO, on many simulations at once."""
+    _compile_once()
+    from tandem.training.on_policy import train_ppo
+    from tandem.training.ppo_config import PPOArgs
+    from tandem.training.ppo_recipes import ppo_defaults_for
+
+    asked = tyro.cli(PPOArgs, args=args, default=PPOArgs(config=ppo_defaults_for(args)), prog="tandem ppo")
+    if asked.task is None and asked.resume is None:
+        raise ConfigError("which task? `tandem tasks` lists them; `--resume RUN` goes on with a run")
+    path = asked.resume or asked.run or _new_run(f"{asked.task}_ppo")
+    config = asked.config if asked.task is None else replace(asked.config, task=asked.task)
+    summary = train_ppo(config, path, _display(asked.quiet, asked.json, asked.verbose), resume=asked.resume is not None)
+    _show_summary(summary, path, asked.json)
+
+
 def bc(args: list[str]) -> None:
     """Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`."""
     _compile_once()
@@ -321,6 +346,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "train": train,
     "learner": learner,
     "actor": actor,
+    "ppo": ppo,
     "bc": bc,
     "doctor": doctor,
     "record": record,
@@ -329,7 +355,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "play": play,
     "tasks": tasks,
 }
-TAKE_ARGUMENTS = ("train", "learner", "actor", "bc", "doctor")
+TAKE_ARGUMENTS = ("train", "learner", "actor", "ppo", "bc", "doctor")
 """Commands that read their own command line."""
 
 

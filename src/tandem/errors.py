@@ -6,6 +6,7 @@
     ├── SpecMismatch           two ends, or a file and a task, disagree on observations or actions
     ├── ActionError            an action of the wrong shape, or not finite
     ├── SimulationDiverged     the physics left the finite numbers
+    ├── NotFinite              an environment, or learning itself, gave a number that is none
     ├── RenderingUnavailable   no OpenGL to draw with
     ├── DataError              a file of data cannot be used
     │   ├── FileMissing
@@ -49,6 +50,10 @@ class ActionError(TandemError):
 
 
 class SimulationDiverged(TandemError):
+    pass
+
+
+class NotFinite(TandemError):
     pass
 
 

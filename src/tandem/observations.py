@@ -7,8 +7,11 @@ Entries are in the order of their names, not of the spec: two specs with the sam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from tandem.errors import ConfigError
 from tandem.types import OBSERVATION_CLIP, Observation, Spec
 
 
@@ -32,15 +35,27 @@ class Layout:
         self._axes = {name: len(entry.shape) for name, entry in entries.items()}
         self._sizes = [(name, entries[name].size) for name in self.names]
 
-    def flatten(self, observation: Observation) -> np.ndarray:
-        """`(..., D)` for entries of shape `(..., *shape)`."""
+    def columns(self, names: Sequence[str]) -> np.ndarray:
+        """Where these entries lie in the vector."""
+        offsets = np.cumsum([0, *(size for _, size in self._sizes)])
+        places = {name: np.arange(start, start + size) for (name, size), start in zip(self._sizes, offsets, strict=False)}
+        for name in names:
+            if name not in places:
+                kept = " (it is not float32, and kept as it is)" if name in self.raw_names else ""
+                raise ConfigError(f"no observation entry '{name}'{kept}; there are {', '.join(self.names) or 'none'}")
+        return np.concatenate([places[name] for name in sorted(set(names))]) if names else np.zeros(0, int)
+
+    def flatten(self, observation: Observation, clip: float = OBSERVATION_CLIP) -> np.ndarray:
+        """`(..., D)` for entries of shape `(..., *shape)`, a new array."""
         lead = self._lead(observation)
         if not self.names:
             return np.zeros((*lead, 0), np.float32)
         flat = np.concatenate([observation[name].reshape(*lead, size) for name, size in self._sizes], axis=-1, dtype=np.float32)
         flat /= self.scales
-        np.maximum(flat, -OBSERVATION_CLIP, out=flat)
-        return np.minimum(flat, OBSERVATION_CLIP, out=flat)
+        if clip == np.inf:
+            return flat
+        np.maximum(flat, -clip, out=flat)
+        return np.minimum(flat, clip, out=flat)
 
     def _lead(self, observation: Observation) -> tuple[int, ...]:
         """The axes in front of an entry's own: none for one robot, (N,) for N."""

@@ -66,12 +66,15 @@ class Spec:
 
     @property
     def hash(self) -> str:
-        """Equal for two specs whose numbers mean the same; prose (unit, meaning) does not count."""
-        canonical = json.dumps(_numbers_of(self), sort_keys=True)
+        """Equal for two specs whose numbers mean the same; prose (unit, meaning) does not count.
+
+        Nor does the range of the return: a policy sees and does the same whatever it is paid.
+        """
+        canonical = json.dumps({**_numbers_of(self), "return_range": None}, sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
     def difference(self, other: Spec) -> list[str]:
-        """Each disagreement in words, this one's value first; empty when the hashes agree."""
+        """Each disagreement in words, this one's value first. The range of the return counts here: it tells data of two rewards apart."""
         mine, theirs = _numbers_of(self), _numbers_of(other)
         differences = [f"{key}: {mine[key]} here, {theirs[key]} there" for key in mine if key != "observation" and mine[key] != theirs[key]]
         entries, other_entries = mine["observation"], theirs["observation"]

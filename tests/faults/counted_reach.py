@@ -27,7 +27,7 @@ def note(observation: dict[str, np.ndarray]) -> bytes:
 
 
 class CountedReach(gymnasium.Wrapper):
-    def __init__(self) -> None:
+    def __init__(self, **_: Any) -> None:
         super().__init__(make("reach"))
         folder = Path(os.environ[WITNESS])
         folder.mkdir(exist_ok=True)

@@ -43,6 +43,9 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._drop)
 
     def close(self) -> None:
+        """Twice does no harm."""
+        if self._loop.is_closed():
+            return
         self._server.close()
         self.drop()
         self._call(self._end())

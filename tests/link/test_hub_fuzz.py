@@ -26,9 +26,9 @@ from tandem.link.messages import (
     Steps,
 )
 
-CONNECTIONS = 2500
+CONNECTIONS = 2000
 """Each sends one thing that ends it."""
-RECORDS = 7500
+RECORDS = 8000
 """Sound frames around a step that is not: kept as rejected."""
 AT_ONCE = 20
 HELLO = Hello(PROTOCOL, SPEC.task, SPEC.hash, SPEC.to_json(), "fuzz", "fuzz-1", "fast", 1, "").pack()

@@ -1,5 +1,6 @@
 """Whatever dies, freezes, fills up or breaks on the way: every step is stored once, in order, and the control loop never waits."""
 
+import dataclasses
 import json
 import os
 import random
@@ -27,8 +28,10 @@ from link_samples import (
 from proxy import Proxy
 
 from tandem.data.journal import Journal
+from tandem.errors import StorageFull
 from tandem.link.client import ActorClient
 from tandem.link.folder import TrainerEnd
+from tandem.types import Entry, Spec
 
 
 @pytest.fixture
@@ -66,6 +69,27 @@ def test_a_connection_cut_in_the_middle_of_frames(hub: HubProcess, run: Path, tm
         assert actor.close(drain_s=20) == 0
         assert proxy.connections >= 8
     assert_each_once_in_order(run, {"a": 1500})
+
+
+def test_steps_with_images_over_a_link_that_is_cut(tmp_path: Path) -> None:
+    """A step of 400 kB: a group holds two of them, a frame is cut in its middle."""
+    image = Entry((128, 128, 3), "uint8")
+    spec = Spec("pictures", {"wrist": image, "front": image}, Entry((1,)), 10, 100)
+    run = make_run(tmp_path / "run", spec)
+    seen = {name: np.random.default_rng(0).integers(0, 256, image.shape).astype(np.uint8) for name in spec.observation}
+    with HubProcess(run) as hub, Proxy(hub.port) as proxy:
+        actor = client(hub, tmp_path / "spool", spec=spec, address=proxy.address)
+        actor.connect()
+        for number in range(40):
+            if number % 10 == 0:
+                wait_for(lambda: actor.status.unacknowledged == 0, what="the last ten")
+                proxy.cut_after(700_000)
+            actor.send([dataclasses.replace(step(number), observation=seen, next_observation=seen)])
+        assert actor.close(drain_s=20) == 0 and proxy.connections == 5  # four were cut
+    assert_each_once_in_order(run, {"a": 40})
+    with Journal.open(run / "journal.db") as journal:
+        [(_, last)] = journal.read(39)
+    np.testing.assert_array_equal(last.observation["wrist"], seen["wrist"])
 
 
 def test_a_slow_link_that_breaks_now_and_then(hub: HubProcess, run: Path, tmp_path: Path) -> None:
@@ -171,6 +195,27 @@ def test_an_actor_that_is_killed_loses_nothing_it_has_made(hub: HubProcess, run:
     counts = {name: sum(name == found for found, _ in stored(run)) for name in (source, "next")}
     assert counts[source] in (made, made + 1)  # it may have died between a step and its word
     assert_each_once_in_order(run, counts)
+
+
+def test_a_busy_actor_drains_what_was_left_behind_all_the_same(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+    first = client(hub, tmp_path / "spool")
+    first.connect()
+    hub.kill()
+    for number in range(1000):
+        first.send([step(number, "old")])
+    assert first.close(drain_s=0) == 1000
+    hub.start()
+    busy = client(hub, tmp_path / "spool")
+    busy.connect()
+    number = 0
+    until = time.monotonic() + 10
+    while busy.status.left_behind and time.monotonic() < until:
+        busy.send([step(number, "busy")])
+        number += 1
+        time.sleep(0.001)
+    assert busy.status.left_behind == 0
+    assert busy.close() == 0
+    assert_each_once_in_order(run, {"old": 1000, "busy": number})
 
 
 def test_an_actor_that_was_frozen_goes_on(hub: HubProcess, run: Path, tmp_path: Path) -> None:
@@ -282,6 +327,12 @@ def test_a_step_that_is_larger_than_any_of_this_task_is_dropped_and_the_rest_goe
     assert actor.close() == 0 and actor.status.dropped == 1
     assert any("larger than any step of this task" in line for line in said)
     assert_each_once_in_order(run, {"a": 2})
+
+
+def test_a_spool_that_cannot_be_made_is_named_at_once(hub: HubProcess, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageFull, match=r"cannot make the spool .*file"):
+        client(hub, tmp_path / "file").connect(5)
 
 
 def test_an_actor_told_to_hold_stands_still_while_the_hub_is_away(hub: HubProcess, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def seen(hub: HubProcess, source: str) -> dict:
 def test_an_actor_is_told_what_the_run_wants_of_it(hub: HubProcess, tmp_path: Path) -> None:
     actor = client(hub, tmp_path)
     welcome = actor.connect()
-    assert welcome.settings == {"random_steps": 7, "seed": 3} and welcome.run == (hub.run / "run_id").read_text()
+    assert welcome.settings == {"random_steps": 7, "seed": 3, "actor_steps": 0} and welcome.run == (hub.run / "run_id").read_text()
     actor.close()
 
 
@@ -154,7 +154,7 @@ class Trainer(threading.Thread):
                 self.learner_step += 1
             else:
                 time.sleep(0.0005)
-            self.end.beat(learner_step=self.learner_step, phase="training", training_starts=self.starts, updates_per_actor_step=self.u)
+            self.end.beat(learner_step=self.learner_step, phase="training", steps_before=self.starts, updates_per_actor_step=self.u)
         self.end.close()
 
 
@@ -166,7 +166,7 @@ def test_fast_actors_never_exceed_what_is_allowed_and_never_stand_still(
 ) -> None:
     before = hub.api("status")["journal"]["accepted"]
     trainer = Trainer(hub.run, u, before + 20)
-    trainer.end.beat(learner_step=0, phase="filling", training_starts=trainer.starts, updates_per_actor_step=u)
+    trainer.end.beat(learner_step=0, phase="filling", steps_before=trainer.starts, updates_per_actor_step=u)
     lived, lock = [0], threading.Lock()
     limit = burst(rows * actors, u)
 
@@ -254,7 +254,8 @@ def test_the_end_of_an_episode_is_noted_behind_its_steps(hub: HubProcess, tmp_pa
     actor.send([step(0, source), step(1, source, terminated=True)])
     actor.episode_end(EpisodeEnd(source, 0, 2, kept=False, success=True))
     assert actor.close() == 0
-    noted = [json.loads(line) for line in wait_for(lambda: (hub.run / "episodes.jsonl").read_text()).splitlines()]
+    file = hub.run / "episodes.jsonl"
+    noted = [json.loads(line) for line in wait_for(lambda: file.exists() and file.read_text()).splitlines()]
     assert {name: noted[-1][name] for name in ("source", "episode", "steps", "kept", "success")} == {
         "source": source,
         "episode": 0,

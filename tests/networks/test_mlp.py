@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.networks.mlp import MLP, Dense, affine, drop, layer_norm
+from tandem.networks.mlp import ACTIVATIONS, MLP, Dense, affine, drop, layer_norm
 
 KEY = jax.random.PRNGKey(0)
 
@@ -101,3 +101,26 @@ def test_dropout_drops_its_share_keeps_the_mean_and_is_off_without_a_key() -> No
     mlp = made(dropout=0.5)
     assert (forward(mlp, numbers(3, 4)) == forward(mlp, numbers(3, 4))).all()
     assert (forward(mlp, numbers(3, 4), KEY) != forward(mlp, numbers(3, 4), jax.random.PRNGKey(1))).any()
+
+
+def test_elu_and_its_gradient_are_those_of_the_textbook() -> None:
+    x = jnp.concatenate([jnp.linspace(-100, 100, 2001), jnp.array([-1e-4, 0.0, 1e-4, -1e30, 1e30])])
+    np.testing.assert_allclose(ACTIVATIONS["elu"](x), jax.nn.elu(x), rtol=1e-6, atol=1e-7)
+    ours, theirs = (jax.vmap(jax.grad(f))(x) for f in (ACTIVATIONS["elu"], jax.nn.elu))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+def test_orthogonal_weights_keep_lengths_times_the_gain() -> None:
+    weight = np.asarray(Dense(jax.random.PRNGKey(0), 48, 16, init="orthogonal", gain=0.01).weight)
+    np.testing.assert_allclose(weight.T @ weight, 1e-4 * np.eye(16), atol=1e-9)
+    trunk = MLP(jax.random.PRNGKey(0), 48, (32, 16), layer_norm=False, init="orthogonal")
+    for layer in trunk.layers:
+        w = np.asarray(layer.weight)
+        np.testing.assert_allclose(w.T @ w, 2 * np.eye(w.shape[1]), atol=1e-5)
+
+
+def test_torch_weights_and_biases_are_uniform_by_the_number_of_inputs() -> None:
+    layer = Dense(jax.random.PRNGKey(0), 100, 400, init="torch")
+    for values in (layer.weight, layer.bias):  # within ±1/√100, with the std of a uniform: 0.1/√3
+        assert 0.095 < float(jnp.abs(values).max()) <= 0.1
+        assert float(values.std()) == pytest.approx(0.1 / np.sqrt(3), rel=0.06)

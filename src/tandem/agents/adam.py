@@ -31,9 +31,10 @@ class AdamState(NamedTuple):
 
 @dataclass(frozen=True)
 class Adam:
-    learning_rate: float
+    learning_rate: float | Array
     weight_decay: float = 0.0
     """Above 0: AdamW."""
+    epsilon: float = EPSILON
 
     def init(self, network: object) -> AdamState:
         return AdamState(jnp.int32(0), jax.tree.map(jnp.zeros_like, network), jax.tree.map(jnp.zeros_like, network))
@@ -49,7 +50,7 @@ class Adam:
         root = 1 / jnp.sqrt(1 - BETA_2**steps)
 
         def moved(p: Array, m: Array, v: Array) -> Array:
-            return p - rate * m / (jnp.sqrt(v) * root + EPSILON) - self.learning_rate * self.weight_decay * p
+            return p - rate * m / (jnp.sqrt(v) * root + self.epsilon) - self.learning_rate * self.weight_decay * p
 
         network = jax.tree.map(lambda p, m, v: jnp.where(accept, moved(p, m, v), p), network, mean, square)
         return network, AdamState(steps, mean, square)

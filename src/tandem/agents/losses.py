@@ -1,9 +1,12 @@
-"""The mathematics of SAC and of cloning, in the symbols of the literature; no networks, no state.
+"""The mathematics of SAC, of PPO and of cloning, in the symbols of the literature; no networks, no state.
 
     y    = r + γ · mask · (minᵢ Q'ᵢ(s', a') - α log π(a'|s'))     td_target (the α term with `backup_entropy`)
     L_Q  = mean over members and batch of (Qᵢ(s, a) - y)²         critic_loss
     L_π  = mean over batch of α log π(ã|s) - meanᵢ Qᵢ(s, ã)       actor_loss
     L_α  = α · (H - H_target)                                     temperature_loss
+
+    L_PPO = mean of max(-A ρ, -A clip(ρ, 1-ε, 1+ε)),  ρ = π(a|s) / π_old(a|s)      clipped_surrogate
+    L_V   = mean of max((V - R)², (V_old + clip(V - V_old, ±ε) - R)²)              clipped_value_loss
 
 `qs` are always `(members, batch)`, everything else `(batch,)`.
 """
@@ -83,3 +86,28 @@ def cloning_nll(log_pi: Array) -> Array:
     """Negative log-likelihood of the demonstrated actions."""
     assert log_pi.ndim == 1, log_pi.shape
     return -jnp.mean(log_pi)
+
+
+def clipped_surrogate(log_ratio: Array, advantage: Array, clip: float) -> tuple[Array, Array]:
+    """PPO's loss (Schulman et al. 2017): no gain for moving the policy further than `clip`. Also the ratios, `(batch,)`."""
+    # (batch,) against (batch, 1) would broadcast to (batch, batch) and train on nonsense
+    assert log_ratio.ndim == 1 and log_ratio.shape == advantage.shape, (log_ratio.shape, advantage.shape)
+    ratio = jnp.exp(log_ratio)
+    return jnp.mean(jnp.maximum(-advantage * ratio, -advantage * jnp.clip(ratio, 1 - clip, 1 + clip))), ratio
+
+
+def clipped_value_loss(v: Array, old_v: Array, returns: Array, clip: float | None) -> Array:
+    """Squared error; with `clip` no gain for moving the value further than that from what it was. There is no factor of 1/2."""
+    assert v.ndim == 1 and v.shape == old_v.shape == returns.shape, (v.shape, old_v.shape, returns.shape)
+    error = jnp.square(v - returns)
+    if clip is None:
+        return jnp.mean(error)
+    return jnp.mean(jnp.maximum(error, jnp.square(old_v + jnp.clip(v - old_v, -clip, clip) - returns)))
+
+
+def adapted_learning_rate(
+    rate: Array, kl: Array, desired_kl: float, *, high: float, low: float, factor: float, bounds: tuple[float, float]
+) -> Array:
+    """Smaller where the policy moved too far, larger where it hardly moved. A KL of exactly 0 says nothing: nothing has moved yet."""
+    slower, faster = jnp.maximum(bounds[0], rate / factor), jnp.minimum(bounds[1], rate * factor)
+    return jnp.where(kl > high * desired_kl, slower, jnp.where((kl > 0) & (kl < low * desired_kl), faster, rate))

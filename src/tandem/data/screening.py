@@ -59,12 +59,12 @@ class Screen:
             return [None] * len(records)
         heads = [record[: self._tail].ljust(self._tail, b"\0") for record in records]
         table = np.frombuffer(b"".join(heads), np.uint8).reshape(len(heads), self._tail)
-        sound = ~((table ^ self._template) & self._fixed).any(axis=1)
+        sound = np.asarray(~((table ^ self._template) & self._fixed).any(axis=1))
         for places, dtype in self._floats:
             sound &= np.isfinite(table.take(places, axis=1).view(dtype)).all(axis=1)
         places, dtype = self._action
         sound &= (np.abs(table.take(places, axis=1).view(dtype)) <= 1.0 + ACTION_TOLERANCE).all(axis=1)
-        return [self._place(record) if good else None for record, good in zip(records, list(sound), strict=True)]
+        return [self._place(record) if good else None for record, good in zip(records, sound.tolist(), strict=True)]
 
     def _place(self, record: bytes) -> Place | None:
         """The three counts at the end: episode, step and policy version."""

@@ -1,7 +1,13 @@
-"""Any Gymnasium environment with Box actions, behind the same face as our tasks: dict observations, actions in [-1, 1], a Spec."""
+"""Any Gymnasium environment with Box actions, behind the same face as our tasks: dict observations, actions in [-1, 1], a Spec.
+
+What such an environment hands out is looked at before it is believed: an observation of another shape than declared, or a reward or
+an end of the episode that is not one value per environment, is an error that says so. Left alone they would be broadcast, and trained on.
+"""
 
 from __future__ import annotations
 
+import functools
+import importlib
 from typing import Any
 
 import gymnasium
@@ -38,9 +44,30 @@ def _kept_dtype(dtype: Any) -> str:
     return "uint8" if dtype == np.uint8 else "float32"  # images stay bytes, all else becomes a number the networks take
 
 
-def _convert(spec: Spec, observation: Any) -> Observation:
+def _convert(spec: Spec, observation: Any, lead: tuple[int, ...] = ()) -> Observation:
+    """Named copies (many environments reuse their buffer), in the spec's dtypes; `lead` is (num_envs,) for many."""
     entries = observation if isinstance(observation, dict) else {"state": observation}
-    return {name: np.array(entries[name], entry.dtype) for name, entry in spec.observation.items()}  # a copy: many reuse their buffer
+    converted = {}
+    for name, entry in spec.observation.items():
+        if name not in entries:
+            raise ConfigError(f"environment '{spec.task}' declares the observation entry '{name}' and handed out only {sorted(entries)}")
+        converted[name] = values = np.array(entries[name], entry.dtype)
+        _require(spec.task, f"the observation '{name}'", values, (*lead, *entry.shape))
+    return converted
+
+
+def _require(name: str, what: str, value: Any, shape: tuple[int, ...]) -> None:
+    if np.shape(value) != shape:
+        wanted = "one plain value" if shape == () else f"shape {shape}"
+        raise ConfigError(
+            f"environment '{name}' handed out {what} of shape {np.shape(value)}, expected {wanted}. Likely cause: its step() returns an "
+            f"array where one value is due, or does not keep to its own observation space. It was not trained on."
+        )
+
+
+def _require_step(name: str, reward: Any, terminated: Any, truncated: Any, shape: tuple[int, ...]) -> None:
+    for what, value in (("a reward", reward), ("`terminated`", terminated), ("`truncated`", truncated)):
+        _require(name, what, value, shape)
 
 
 def _success(info: dict[str, Any]) -> Any:
@@ -78,10 +105,36 @@ class ForeignEnv(gymnasium.Wrapper):
         action = checked_action(action, self.task_spec.action.shape, self.task_spec.task)
         raw = from_unit(action, self._low, self._high)
         observation, reward, terminated, truncated, info = self.env.step(raw)
+        _require_step(self.task_spec.task, reward, terminated, truncated, ())
         info = {**info, "success": bool(_success(info))}
         if "intervene_action" in info:  # in the environment's own units
             info["intervene_action"] = to_unit(np.asarray(info["intervene_action"]), self._low, self._high)
-        return _convert(self.task_spec, observation), float(reward), terminated, truncated, info
+        return _convert(self.task_spec, observation), float(reward), bool(terminated), bool(truncated), info
+
+
+class _Row(gymnasium.Wrapper):
+    """One of many: what it hands out is copied at once, for its next reset, or another row, may write to the same buffer."""
+
+    def __init__(self, name: str, env: gymnasium.Env) -> None:
+        super().__init__(env)
+        self._name = name
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return self._copied(observation), info
+
+    def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        _require_step(self._name, reward, terminated, truncated, ())
+        return self._copied(observation), float(reward), bool(terminated), bool(truncated), info
+
+    def _copied(self, observation: Any) -> Any:
+        spaces = self.env.observation_space.spaces if isinstance(self.env.observation_space, gymnasium.spaces.Dict) else None
+        parts = observation if isinstance(observation, dict) else {"state": observation}
+        for name, space in (spaces or {"state": self.env.observation_space}).items():
+            if isinstance(space, gymnasium.spaces.Box) and name in parts:  # other kinds, and what is missing, are refused elsewhere
+                _require(self._name, f"the observation '{name}'", parts[name], space.shape)
+        return {name: np.array(values) for name, values in parts.items()} if spaces else np.array(observation)
 
 
 def _about(info: dict[str, Any], row: int) -> dict[str, Any]:
@@ -90,13 +143,15 @@ def _about(info: dict[str, Any], row: int) -> dict[str, Any]:
 
 
 class ForeignBatch(VectorEnv):
-    """N foreign environments through `gymnasium.make_vec`, with `final_obs` of every row as `BatchEnv` gives it."""
+    """N foreign environments through `gymnasium.make_vec`, with `final_obs` of every row as `BatchEnv` gives it.
+
+    An id that has nothing but a `vector_entry_point` steps its rows by itself; it must reset them in the same step.
+    """
 
     def __init__(self, name: str, num_envs: int) -> None:
-        self.rows = gymnasium.make_vec(
-            name, num_envs=num_envs, vectorization_mode="sync", vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP}
-        )
-        inner = self.rows
+        if num_envs < 1:
+            raise ConfigError(f"a batch of '{name}' needs at least one environment, got num_envs={num_envs}")
+        self.rows = inner = _make_rows(name, num_envs)
         self.task_spec = spec_of(name, inner, inner.single_observation_space, inner.single_action_space)
         self.num_envs = num_envs
         self.metadata = {**inner.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
@@ -107,28 +162,62 @@ class ForeignBatch(VectorEnv):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         observation, info = self.rows.reset(seed=seed, options=options)
-        return _convert(self.task_spec, observation), info
+        return self._converted(observation), info
 
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         actions = checked_action(actions, (self.num_envs, self.task_spec.action_dim), self.task_spec.task)
         raw = from_unit(actions, self._low, self._high)
         observation, reward, terminated, truncated, info = self.rows.step(raw)
-        observation = _convert(self.task_spec, observation)
+        _require_step(self.task_spec.task, reward, terminated, truncated, (self.num_envs,))
+        terminated, truncated = np.array(terminated, bool), np.array(truncated, bool)
+        observation = self._converted(observation)
         final_obs = {key: values.copy() for key, values in observation.items()}
         ended = terminated | truncated
         told: dict[str, Any] = {"success": np.zeros(self.num_envs, bool), "final_obs": final_obs, "_final_obs": ended}
         for row in range(self.num_envs):
-            about = _about(info["final_info"] if ended[row] else info, row)
+            about = _about(info.get("final_info", {}) if ended[row] else info, row)
             told["success"][row] = bool(_success(about))
             if ended[row]:
-                for key, value in _convert(self.task_spec, info["final_obs"][row]).items():
+                for key, value in self._final(info, row).items():
                     final_obs[key][row] = value
             if "intervene_action" in about:
                 told.setdefault("intervene_action", np.zeros(actions.shape, np.float32))
                 told.setdefault("_intervene_action", np.zeros(self.num_envs, bool))
                 told["intervene_action"][row] = to_unit(about["intervene_action"], self._low, self._high)
                 told["_intervene_action"][row] = True
-        return observation, reward, terminated, truncated, told
+        return observation, np.array(reward, float), terminated, truncated, told
+
+    def _converted(self, observation: Any) -> Observation:
+        return _convert(self.task_spec, observation, (self.num_envs,))
+
+    def _final(self, info: dict[str, Any], row: int) -> Observation:
+        """What the last step of an episode led to, whether given as one observation of all rows or as one for each."""
+        final = info.get("final_obs")
+        if final is None:
+            raise ConfigError(
+                f"environment '{self.task_spec.task}' ended an episode in row {row} without info['final_obs']. Likely cause: it steps its "
+                f"rows by itself and does not keep what the last step led to, which has a value when time runs out."
+            )
+        return _convert(self.task_spec, {name: part[row] for name, part in final.items()} if isinstance(final, dict) else final[row])
 
     def close_extras(self, **kwargs: Any) -> None:
         self.rows.close(**kwargs)
+
+
+def _make_rows(name: str, num_envs: int) -> VectorEnv:
+    module, _, name_alone = name.rpartition(":")
+    if module:
+        importlib.import_module(module)  # registers it
+    registered = gymnasium.registry.get(name_alone)
+    if registered is None or registered.entry_point is not None:
+        careful = functools.partial(_Row, name)
+        options = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        return gymnasium.make_vec(name, num_envs=num_envs, vectorization_mode="sync", vector_kwargs=options, wrappers=(careful,))
+    env = gymnasium.make_vec(name, num_envs=num_envs, vectorization_mode="vector_entry_point")
+    mode = env.metadata.get("autoreset_mode")
+    if mode != AutoresetMode.SAME_STEP:
+        raise ConfigError(
+            f"environment '{name}' steps its rows by itself and resets them in the mode {mode}; Tandem needs AutoresetMode.SAME_STEP, "
+            f"with what the last step led to in info['final_obs']"
+        )
+    return env

@@ -7,6 +7,7 @@ import mujoco.batch
 import numpy as np
 
 from tandem.envs.arm import CartesianControl, ControlLimits, Impedance, InverseKinematics, add_arm, add_cartesian_actuators
+from tandem.envs.shaping import Reward, judged, shaped
 from tandem.envs.surroundings import add_surroundings
 from tandem.envs.task import Judgement, Rows, Task, ids
 from tandem.types import Entry, Observation, Spec
@@ -37,14 +38,16 @@ SPEC = Spec(
     max_episode_steps=30,
     return_range=(0.0, 1.0),
 )
+DENSE = {"approach": 0.02, "action": 0.002}
+"""What a step costs at most: being far from the ball, and moving."""
 
 
 class Reach(Task):
     """Reward 1 and the end of the episode when the tool is within `TOLERANCE` of the ball."""
 
-    spec = SPEC
-
-    def __init__(self) -> None:
+    def __init__(self, reward: Reward = "sparse") -> None:
+        self.reward = reward
+        self.spec = SPEC if reward == "sparse" else shaped(SPEC, DENSE)
         self.control = CartesianControl(CONTROL)
 
     def build(self) -> mujoco.MjModel:
@@ -70,6 +73,7 @@ class Reach(Task):
         self._qpos, self._mocap = batch.bind("qpos"), batch.bind("mocap_pos")
         self.ball = np.zeros((batch.nsim, 3))
         """Relative to the middle of the box (m)."""
+        self._action = np.zeros((batch.nsim, 3))
 
     def reset(self, rows: Rows, streams: list[np.random.Generator]) -> None:
         for row, stream in zip(np.arange(self._batch.nsim)[rows], streams, strict=True):
@@ -82,6 +86,7 @@ class Reach(Task):
     def advance(self, rows: Rows, action: np.ndarray, streams: list[np.random.Generator]) -> None:
         del streams
         self.control.advance(rows, action)
+        self._action[rows] = action
 
     def observe(self, rows: Rows) -> Observation:
         position = self.control.pose[rows][:, :3]
@@ -93,7 +98,11 @@ class Reach(Task):
         }
 
     def judge(self, rows: Rows) -> Judgement:
-        there = np.linalg.norm(self.ball[rows] - self.control.pose[rows][:, :3], axis=1) < TOLERANCE
+        distance = np.linalg.norm(self.ball[rows] - self.control.pose[rows][:, :3], axis=1)
+        there = distance < TOLERANCE
+        if self.reward == "dense":
+            costs = {"approach": np.tanh(distance / HALF_BOX), "action": np.square(self._action[rows]).mean(1)}
+            return judged(there, costs, DENSE)
         return Judgement(reward=there.astype(float), terminated=there, success=there)
 
     def memory(self) -> dict[str, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -12,10 +13,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from tandem.envs.batch import BatchEnv
+from tandem.envs.cartpole import CartPole
 from tandem.envs.foreign import ForeignBatch, ForeignEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearExpert
+from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.reach import Reach, ReachExpert
+from tandem.envs.shaping import Reward
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Task
 from tandem.errors import ConfigError, UnknownTaskError
@@ -34,44 +38,91 @@ class Expert(Protocol):
 
 @dataclass(frozen=True)
 class Registered:
-    task: Callable[[], Task]
-    expert: Callable[[int | None], Expert]
-    camera: str
-    """The view that shows what matters."""
+    task: Callable[..., Task]
+    """Takes `reward` where there is more than one."""
+    expert: Callable[[int | None], Expert] | None
+    """A script that can do it; None where nobody wrote one."""
+    camera: str | None
+    """The view that shows what matters; None: the model names none."""
     summary: str
+    rewards: tuple[Reward, ...] = ("dense",)
+    """The first is the one it has unless told otherwise."""
 
 
+_BOTH: tuple[Reward, ...] = ("sparse", "dense")
 TASKS = {
-    "gear_assembly": Registered(GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours"),
-    "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds"),
+    "gear_assembly": Registered(GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours", _BOTH),
+    "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds", _BOTH),
+    "cartpole": Registered(CartPole, None, "front", "keep a pole upright on a cart; PPO solves it in seconds"),
+} | {
+    name: Registered(
+        functools.partial(Locomotion, name),
+        None,
+        None if name.startswith("InvertedPendulum") else "track",
+        "Gymnasium's, on the batch stepper",
+    )
+    for name in RULES
 }
+"""What `BatchEnv` steps. A Gymnasium id among them is the same environment as Gymnasium's, only faster."""
+WITH_EXPERT = tuple(name for name, task in TASKS.items() if task.expert is not None)
 
 
-def make(name: str, *, render_mode: str | None = None, camera: str | None = None, size: tuple[int, int] = (640, 480)) -> gymnasium.Env:
-    """One environment with dict observations, actions in [-1, 1] and a `task_spec`."""
+def make(
+    name: str,
+    *,
+    reward: Reward | None = None,
+    render_mode: str | None = None,
+    camera: str | None = None,
+    size: tuple[int, int] = (640, 480),
+) -> gymnasium.Env:
+    """One environment with dict observations, actions in [-1, 1] and a `task_spec`; `reward=None` is the task's own."""
     if name in TASKS:
-        return SingleEnv(TASKS[name].task(), render_mode=render_mode, camera=camera or TASKS[name].camera, size=size)
+        return SingleEnv(_task(name, reward), render_mode=render_mode, camera=camera or TASKS[name].camera, size=size)
     # an environment that cannot be drawn need not take the argument
     options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
-    return ForeignEnv(name, _gymnasium(name, lambda: gymnasium.make(name, **options)))
+    env = ForeignEnv(name, _gymnasium(name, lambda: gymnasium.make(name, **options)))
+    _refuse_reward(name, reward)
+    return env
 
 
-def make_batch(name: str, num_envs: int, *, num_threads: int = 0, autoreset: AutoresetMode = AutoresetMode.SAME_STEP) -> VectorEnv:
+def make_batch(
+    name: str,
+    num_envs: int,
+    *,
+    reward: Reward | None = None,
+    num_threads: int = 0,
+    autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
+) -> VectorEnv:
     """`num_envs` of them stepped together."""
     if name in TASKS:
-        return BatchEnv(TASKS[name].task(), num_envs, num_threads=num_threads, autoreset=autoreset)
+        return BatchEnv(_task(name, reward), num_envs, num_threads=num_threads, autoreset=autoreset)
     if autoreset != AutoresetMode.SAME_STEP:
         raise ConfigError(
             f"environment '{name}' is Gymnasium's and resets in the same step here; only our tasks can stand still ({autoreset})"
         )
-    return _gymnasium(name, lambda: ForeignBatch(name, num_envs))
+    env = _gymnasium(name, lambda: ForeignBatch(name, num_envs))
+    _refuse_reward(name, reward)
+    return env
 
 
 def make_expert(name: str, seed: int | None = None) -> Expert:
     """The scripted person who can do this task."""
-    if name not in TASKS:
-        raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(TASKS)}")
-    return TASKS[name].expert(seed)
+    expert = TASKS[name].expert if name in TASKS else None
+    if expert is None:
+        raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(WITH_EXPERT)}")
+    return expert(seed)
+
+
+def _task(name: str, reward: Reward | None) -> Task:
+    entry = TASKS[name]
+    if reward is not None and reward not in entry.rewards:
+        raise ConfigError(f"task '{name}' has the reward {' or '.join(entry.rewards)}, got reward={reward!r}")
+    return entry.task(reward=reward or entry.rewards[0]) if len(entry.rewards) > 1 else entry.task()
+
+
+def _refuse_reward(name: str, reward: Reward | None) -> None:
+    if reward is not None:
+        raise ConfigError(f"environment '{name}' has a reward of its own, got reward={reward!r}; leave it out")
 
 
 def _gymnasium(name: str, build: Callable[[], Any]) -> Any:

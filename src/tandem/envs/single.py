@@ -16,7 +16,7 @@ from tandem.types import Observation
 
 
 class SingleEnv(gymnasium.Env):
-    """`info["success"]` is the task's word on the step just made."""
+    """`info["success"]` is the task's word on the step just made, `info["reward_terms"]` what the reward is made of, where it has parts."""
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012  as Gymnasium declares it
 
@@ -46,7 +46,10 @@ class SingleEnv(gymnasium.Env):
         action = checked_action(action, self.task_spec.action.shape, self.task_spec.task)
         observation, reward, terminated, truncated, info = self.rows.step(action[None])
         self._ended = bool(terminated[0] or truncated[0])
-        return _first(observation), float(reward[0]), bool(terminated[0]), bool(truncated[0]), {"success": bool(info["success"][0])}
+        told: dict[str, Any] = {"success": bool(info["success"][0])}
+        if "reward_terms" in info:
+            told["reward_terms"] = {name: float(part[0]) for name, part in info["reward_terms"].items()}
+        return _first(observation), float(reward[0]), bool(terminated[0]), bool(truncated[0]), told
 
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         if self.render_mode is None:

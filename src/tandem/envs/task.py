@@ -10,7 +10,8 @@ Row i draws from its own random stream only, so that it lives the same life alon
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import mujoco
 import mujoco.batch
@@ -36,12 +37,16 @@ class Judgement:
     reward: np.ndarray
     terminated: np.ndarray
     success: np.ndarray
+    terms: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """The reward's parts by name, where it has any; their sum is the reward up to rounding."""
 
 
 class Task(ABC):
     """One skill to learn. Subclasses are final: vary a task by its options, not by overriding."""
 
     spec: Spec
+    persistent = False
+    """Whether each simulation keeps all it computed for itself (`mujoco.batch`); needs memory, and is rarely needed."""
 
     @abstractmethod
     def build(self) -> mujoco.MjModel:

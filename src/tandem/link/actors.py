@@ -98,7 +98,8 @@ class ActorLine:
         self._wake.set()
 
     def tell_credit(self) -> None:
-        if self.account.outstanding != self._told_credit:
+        """If it may stand still for want of it: else the next acknowledgement, which is on its way or not needed yet, brings it."""
+        if self._told_credit < self.hello.rows and self.account.outstanding > self._told_credit:
             self._credit_due = True
             self._wake.set()
 

@@ -12,6 +12,7 @@ import random
 import ssl
 import threading
 import time
+import traceback
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from tandem.errors import (
     OtherRun,
     OtherTask,
     ProtocolMismatch,
+    TandemError,
     UntrustedCertificate,
     WrongToken,
 )
@@ -65,7 +67,7 @@ from tandem.types import PolicySnapshot, Spec, Transition
 
 MAX_GROUPS_UNDER_WAY = 4
 """While these are under way, new steps gather for the next group: at a high rate groups grow by themselves."""
-LINGER_S = {"realtime": 0.02, "fast": 0.002}
+LINGER_S = {"realtime": 0.1, "fast": 0.002}
 """How long a step may wait for others to travel with, but not while the control loop waits for credit: a frame costs as ten steps do."""
 _STATISTICS_S = 1.0
 _FAREWELL_S = 0.5
@@ -101,7 +103,7 @@ class ClientStatus:
     rejected: int
     """Steps that the hub keeps but cannot use."""
     left_behind: int
-    """Bytes of other processes' spools that are still to be drained."""
+    """Bytes of other processes' spools that are being drained."""
     round_trip_s: float
     clock_difference_s: float
     """Hub's wall clock minus this machine's."""
@@ -164,6 +166,8 @@ class ActorClient:
         say: Callable[[str], None] = lambda line: None,
         wall: Callable[[], float] = time.time,
     ) -> None:
+        if not 0 < len(name) <= MAX_NAME or rows < 1:
+            raise ConfigError(f"an actor has a name of 1 to {MAX_NAME} characters and 1 row or more; got {name!r:.120}, {rows}")
         self.spec, self.name, self.rows = spec, name, rows
         self.pace: Pace = pace
         self.uri, self._tls = _uri(address, ca)
@@ -276,7 +280,7 @@ class ActorClient:
             spool_bytes=spool.bytes if spool else 0,
             dropped=self._dropped,
             rejected=self._rejected,
-            left_behind=sum(box.spool.bytes for box in self._boxes if not box.own),
+            left_behind=sum(box.spool.size for box in self._boxes if isinstance(box.spool, Leftover)),
             round_trip_s=self._round_trip_s,
             clock_difference_s=self._clock_difference_s,
             newest_version=policy.version if policy else -1,
@@ -286,6 +290,7 @@ class ActorClient:
     def close(self, drain_s: float = 5.0) -> int:
         """Give what is under way some time; returns the steps still unacknowledged, which stay in the spool for the next actor."""
         deadline = time.monotonic() + drain_s
+        self._wake_up(hurry=True)
         while self._thread.is_alive() and self._kept > self._acknowledged and time.monotonic() < deadline:
             time.sleep(0.005)
         self._closing = True
@@ -349,11 +354,8 @@ class ActorClient:
             asyncio.run(self._stay_connected())
         except asyncio.CancelledError:
             return
-        except BaseException as problem:  # a bug: the control loop goes on, and everyone is told
-            self._problem = f"the link's thread ended: {type(problem).__name__}: {problem}"
-            self._say(f"[ACTOR] {self._problem}")
-            self._first.failed(LinkError(self._problem))
-            raise
+        finally:
+            self._connected = False
 
     async def _stay_connected(self) -> None:
         self._wake, self._rush, self._main = asyncio.Event(), asyncio.Event(), asyncio.current_task()
@@ -364,8 +366,11 @@ class ActorClient:
             try:
                 await self._session()
                 problem: Exception = HubUnreachable(f"{self.uri} closed the connection")
-            except (OSError, TimeoutError, WebSocketException, LinkError, BadFrame) as caught:
+            except (OSError, TimeoutError, WebSocketException, TandemError, BadFrame) as caught:
                 problem = _named(caught, self.uri)
+            except Exception as caught:  # a bug; but steps go on being kept, and the next connection may be better
+                problem = LinkError(f"the link failed: {type(caught).__name__}: {caught}")
+                self._say(f"[ACTOR] {problem}\n{''.join(traceback.format_exception(caught))}")
             self._lost(problem)
             if self._closing or self._first.failed(problem):
                 return
@@ -459,7 +464,7 @@ class ActorClient:
 
     def _take_leftovers(self, run: str) -> None:
         for leftover in leftovers(self._root, run):
-            self._say(f"[ACTOR] draining {leftover.bytes:,} bytes of steps that '{leftover.about.get('name')}' left behind")
+            self._say(f"[ACTOR] draining {leftover.size:,} bytes of steps that '{leftover.about.get('name')}' left behind")
             self._boxes.append(_Box(leftover, own=False))
 
     async def _listen(self, connection: ClientConnection) -> None:
@@ -565,6 +570,8 @@ class ActorClient:
         box = next((box for box in self._boxes if box.more), None)
         if box is None or not self._room():
             return None
+        self._boxes.remove(box)  # to the end: a busy actor does not keep what others left behind from being sent
+        self._boxes.append(box)
         records, end = box.spool.read(box.sent, MAX_RECORDS, GROUP_BYTES)
         box.sent = end
         if not records:
@@ -649,7 +656,7 @@ async def _either(event: asyncio.Event, seconds: float) -> None:
 
 def _named(problem: Exception, uri: str) -> Exception:
     """Our word for what went wrong with a connection."""
-    if isinstance(problem, LinkError):
+    if isinstance(problem, TandemError):
         return problem
     if isinstance(problem, InvalidStatus):
         status = problem.response.status_code

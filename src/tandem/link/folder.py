@@ -182,7 +182,8 @@ class TrainerEnd:
             partial.write_bytes(pack_policy(snapshot))
             os.replace(partial, path)
         except OSError as problem:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
             raise StorageFull(f"cannot write {path}: {problem.strerror}. The actors keep the policy they have.") from problem
         self._board["policy_version"] = snapshot.version  # last: it tells the hub to look
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import fcntl
 import json
+import math
 import os
 import signal
 import socket
@@ -17,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +56,8 @@ from tandem.types import Spec
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 WINDOW_BYTES = 8 * 2**20
-_LOOK_S = 0.005
-"""Between two looks at the board."""
+_LOOK_S, _LOOK_SELDOM_S = 0.005, 0.02
+"""Between two looks at the board; seldom while nobody waits for credit."""
 _TICK_S = 0.2
 _DEAD_TRAINER_S = 5.0
 _REMEMBER_S = 300.0
@@ -108,10 +110,10 @@ class Hub:
         self._learner_rate, self._actor_rate = Rate(), Rate()
         self._began = self._events_at = time.monotonic()
         self._events_left = float(_MAX_EVENTS)
-        self._trainer_moved = -_DEAD_TRAINER_S
         self._diagnosing = asyncio.Lock()
         self._told: dict[str, tuple[float, dict[str, Any]]] = {}
         self._board = Board(run)
+        self._seen = _Seen(heartbeat=self._board["trainer_heartbeat"])
         self._journal = open_journal(run, self.info.spec, read_only=False)
         self._writer = Writer(
             run,
@@ -192,9 +194,9 @@ class Hub:
         self._loop = asyncio.get_running_loop()
         self._writer.start()
         self._take_policy(time.monotonic())  # before the first actor can ask for it
-        look = asyncio.create_task(self._watch_board())
+        self._look_at_board()
         yield
-        look.cancel()
+        self._next_look.cancel()
 
     def _listening(self) -> None:
         described = {"address": self.address, "pid": os.getpid(), "tls": self.scheme == "wss", "run": self.run_id}
@@ -215,27 +217,28 @@ class Hub:
 
     # ---- the board
 
-    async def _watch_board(self) -> None:
-        before: tuple[int, ...] = ()
-        heartbeat, looked_at_policy, ticked_at, kept_at = self._board["trainer_heartbeat"], -1, 0.0, 0.0
-        while True:
-            now = time.monotonic()
-            state = self._board.trainer_state()
-            if self._board["trainer_heartbeat"] != heartbeat:
-                heartbeat, self._trainer_moved = self._board["trainer_heartbeat"], now
-            if self._board["policy_version"] != looked_at_policy:
-                looked_at_policy = self._board["policy_version"]
+    def _look_at_board(self) -> None:
+        """Has the trainer anything new to say? Again and again, without waking more than is needed."""
+        now = time.monotonic()
+        board, seen = self._board, self._seen
+        state = board.trainer_state()
+        if state != seen.state:
+            if board["policy_version"] != seen.version:
+                seen.version = board["policy_version"]
                 self._take_policy(now)
-            if state != before:
-                before = state
-                self._grant()
-            if now - ticked_at >= _TICK_S:
-                ticked_at = now
-                self._keep_time(now)
-            if now - kept_at >= _KEEP_LIVE_S:
-                kept_at = now
-                self._keep_live()
-            await asyncio.sleep(_LOOK_S)
+            seen.state = state
+            self._grant()
+        if now - seen.ticked_at >= _TICK_S:
+            seen.ticked_at = now
+            if board["trainer_heartbeat"] != seen.heartbeat:
+                seen.heartbeat, seen.alive_at = board["trainer_heartbeat"], now
+            self._keep_time(now)
+        if now - seen.kept_at >= _KEEP_LIVE_S:
+            seen.kept_at = now
+            self._keep_live()
+        assert self._loop is not None
+        soon = any(line.connected and line.fast for line in self._lines.values())
+        self._next_look = self._loop.call_later(_LOOK_S if soon else _LOOK_SELDOM_S, self._look_at_board)
 
     def _keep_time(self, now: float) -> None:
         self._board["hub_heartbeat"] += 1
@@ -558,7 +561,7 @@ class Hub:
             "up_s": round(now - self._began, 1),
             "time": self._wall(),
             "trainer": {
-                "alive": now - self._trainer_moved < _DEAD_TRAINER_S,
+                "alive": now - self._seen.alive_at < _DEAD_TRAINER_S,
                 "phase": self._board.phase,
                 "ord": self._board["trainer_ord"],
             },
@@ -567,6 +570,19 @@ class Hub:
             "actors": len(self._connected()),
             "strangers_turned_away": self._strangers.turned_away,
         }
+
+
+@dataclass
+class _Seen:
+    """What was on the board at the last look."""
+
+    heartbeat: int
+    state: tuple[int, ...] = ()
+    version: int = -1
+    alive_at: float = -math.inf
+    """When the trainer's heartbeat last moved."""
+    ticked_at: float = -math.inf
+    kept_at: float = -math.inf
 
 
 class _Server(uvicorn.Server):

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tandem.errors import StorageFull
 from tandem.link.messages import Record
 
 SEGMENT_BYTES = 4 * 2**20
@@ -54,15 +55,17 @@ class Spool:
     @classmethod
     def create(cls, root: Path, name: str, about: Mapping[str, Any], *, limit: int = 2**30, fsync: bool = False) -> Spool:
         """A new one. It gets its name when it is locked already: nobody can take it for one left behind."""
-        root.mkdir(parents=True, exist_ok=True)
-        hidden = root / f".{name}"
-        hidden.mkdir()
-        lock = _lock(hidden)
-        assert lock is not None
-        (hidden / "about.json").write_text(json.dumps(dict(about)))
-        folder = root / name
-        os.rename(hidden, folder)
-        return cls(folder, lock, limit, fsync)
+        hidden, folder = root / f".{name}", root / name
+        try:
+            hidden.mkdir(parents=True)
+            (hidden / "lock").touch(0o600)
+            lock = _lock(hidden)
+            assert lock is not None
+            (hidden / "about.json").write_text(json.dumps(dict(about)))
+            os.rename(hidden, folder)
+            return cls(folder, lock, limit, fsync)
+        except OSError as problem:
+            raise StorageFull(f"cannot make the spool {folder}: {problem.strerror}. Give the actor another folder for its spool.") from None
 
     @property
     def torn(self) -> int:
@@ -143,15 +146,14 @@ class Leftover:
         self._reader = _Reader(folder)
         segments = _segments(folder)
         self.start = Position(segments[0] if segments else 1, 0)
-        self.end = Position(segments[-1], _segment_path(folder, segments[-1]).stat().st_size) if segments else self.start
+        sizes = [_segment_path(folder, segment).stat().st_size for segment in segments]
+        self.end = Position(segments[-1], sizes[-1]) if segments else self.start
+        self.size = sum(sizes)
+        """Bytes, when it was found."""
 
     @property
     def torn(self) -> int:
         return self._reader.torn
-
-    @property
-    def bytes(self) -> int:
-        return sum(_segment_path(self.folder, segment).stat().st_size for segment in _segments(self.folder))
 
     def read(self, start: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
         """As `Spool.read`. A record that was being written when the process died ends its file: it was never whole."""
@@ -190,7 +192,7 @@ def _about(folder: Path) -> dict[str, Any]:
 def _lock(folder: Path) -> int | None:
     """The lock of a spool folder, None if its process lives (or somebody drains it already)."""
     try:
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(folder / "lock", os.O_RDWR)
     except OSError:
         return None  # removed between two looks
     try:

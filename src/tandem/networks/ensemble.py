@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tandem.networks.mlp import MLP, Dense
+from tandem.networks.mlp import MLP, Dense, Init
 
 
 class Regressor(eqx.Module):
@@ -18,10 +18,20 @@ class Regressor(eqx.Module):
     trunk: MLP
     head: Dense
 
-    def __init__(self, key: Array, inputs: int, hidden: Sequence[int], *, activation: str, layer_norm: bool, dropout: float):
+    def __init__(
+        self,
+        key: Array,
+        inputs: int,
+        hidden: Sequence[int],
+        *,
+        activation: str,
+        layer_norm: bool = False,
+        dropout: float = 0.0,
+        init: Init = "xavier",
+    ):
         trunk_key, head_key = jax.random.split(key)
-        self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=layer_norm, dropout=dropout)
-        self.head = Dense(head_key, hidden[-1], 1)
+        self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=layer_norm, dropout=dropout, init=init)
+        self.head = Dense(head_key, hidden[-1], 1, init=init)
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         return self.head(self.trunk(x, key))[:, 0]

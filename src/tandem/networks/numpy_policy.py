@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import numpy as np
 
 from tandem.errors import SpecMismatch
+from tandem.networks.normaliser import normalised
+from tandem.types import OBSERVATION_CLIP
 
 LAYER_NORM_EPSILON = 1e-6
+LOG_STD_SOFTNESS = 0.5
+"""That of `gaussian.SOFTNESS["state"]`."""
 
 
 def relu(x: np.ndarray) -> np.ndarray:
@@ -19,12 +24,40 @@ def swish(x: np.ndarray) -> np.ndarray:
     return x * (0.5 + 0.5 * np.tanh(0.5 * x))  # the sigmoid by tanh: nothing overflows
 
 
-ACTIVATIONS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (np.tanh, relu, swish)
+def elu(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
+ACTIVATIONS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (np.tanh, relu, swish, elu)
 """A policy names its own by the place in this list, the order of `mlp.ACTIVATIONS`."""
+
+
+class ActingPolicy(Protocol):
+    """Flat observations `(..., D)` to actions in [-1, 1], whichever way it was learned."""
+
+    observation_clip: float
+    """Bound of the scaled observations that it wants to see (`Layout.flatten`)."""
+
+    @property
+    def observation_dim(self) -> int: ...
+
+    @property
+    def action_dim(self) -> int: ...
+
+    def mode(self, x: np.ndarray) -> np.ndarray: ...
+
+    def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
+
+
+def acting_policy(parameters: Mapping[str, np.ndarray]) -> ActingPolicy:
+    """The policy that these parameters are of: SAC's and a clone's are squashed by tanh, PPO's is clipped."""
+    return NumpyGaussian(parameters) if "normaliser/mean" in parameters else NumpyPolicy(parameters)
 
 
 class NumpyPolicy:
     """The forward pass of `TanhGaussian`. Observations `(D,)` or `(..., D)`, scaled and clipped; actions likewise."""
+
+    observation_clip = OBSERVATION_CLIP
 
     def __init__(self, parameters: Mapping[str, np.ndarray]):
         try:
@@ -39,10 +72,7 @@ class NumpyPolicy:
                 for i in range(depth)
             ]
         except (KeyError, IndexError) as problem:
-            raise SpecMismatch(
-                f"these parameters are no policy: {problem} is not among {', '.join(sorted(parameters)) or 'them'}. "
-                f"Expected those of `SAC.policy_parameters`; is the learner of another version?"
-            ) from problem
+            raise _no_policy(parameters, problem) from problem
 
     @property
     def observation_dim(self) -> int:
@@ -62,12 +92,7 @@ class NumpyPolicy:
         return np.tanh(mean + np.exp(log_std) * rng.standard_normal(mean.shape, dtype=np.float32))
 
     def _gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        h = np.asarray(x, np.float32)
-        if h.shape[-1:] != (self.observation_dim,):
-            raise SpecMismatch(
-                f"the policy sees observations of {self.observation_dim} numbers, got an array of shape {h.shape}: "
-                f"it was trained for another task, or with other entries"
-            )
+        h = _checked(x, self.observation_dim)
         for (weight, bias), norm in zip(self._layers, self._norms, strict=True):
             h = h @ weight + bias
             if norm is not None:
@@ -76,3 +101,66 @@ class NumpyPolicy:
             h = self._activation(h)
         log_std = np.clip(h @ self._log_std[0] + self._log_std[1], *self._log_std_range)
         return h @ self._mean[0] + self._mean[1], log_std
+
+
+class NumpyGaussian:
+    """The forward pass of PPO's `Gaussian`, with the running normaliser it was trained through. Actions are clipped to [-1, 1]."""
+
+    observation_clip = np.inf  # it bounds what it sees itself, after normalising
+
+    def __init__(self, parameters: Mapping[str, np.ndarray]):
+        try:
+            self.observation_dim = int(parameters["observation_dim"])
+            self._columns = parameters["columns"]
+            self._normaliser = parameters["normaliser/mean"], parameters["normaliser/std"], float(parameters["normaliser/clip"])
+            self._activation = ACTIVATIONS[int(parameters["activation"])]
+            depth = sum(name.startswith("trunk/layers/") and name.endswith("/weight") for name in parameters)
+            self._layers = [(parameters[f"trunk/layers/{i}/weight"], parameters[f"trunk/layers/{i}/bias"]) for i in range(depth)]
+            self._mean = parameters["mean/weight"], parameters["mean/bias"]
+            self._std = parameters.get("std")
+            self._std_head = None if "std" in parameters else (parameters["raw_std/weight"], parameters["raw_std/bias"])
+            self._log_std_range = np.log(parameters["std_range"])
+        except (KeyError, IndexError) as problem:
+            raise _no_policy(parameters, problem) from problem
+
+    @property
+    def action_dim(self) -> int:
+        return self._mean[0].shape[1]
+
+    def mode(self, x: np.ndarray) -> np.ndarray:
+        """The action without exploration."""
+        return np.clip(self.gaussian(x)[0], -1, 1)
+
+    def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """An action as it is drawn while learning, and as the environment gets it."""
+        mean, std = self.gaussian(x)
+        return np.clip(mean + std * rng.standard_normal(mean.shape, dtype=np.float32), -1, 1)
+
+    def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and std, neither squashed nor clipped."""
+        h = normalised(_checked(x, self.observation_dim)[..., self._columns], *self._normaliser)
+        for weight, bias in self._layers:
+            h = self._activation(h @ weight + bias)
+        mean = h @ self._mean[0] + self._mean[1]
+        if self._std_head is None:
+            return mean, np.broadcast_to(np.asarray(self._std), mean.shape)
+        low, high = self._log_std_range
+        below_high = high - LOG_STD_SOFTNESS * np.logaddexp(0, (high - (h @ self._std_head[0] + self._std_head[1])) / LOG_STD_SOFTNESS)
+        return mean, np.exp(low + LOG_STD_SOFTNESS * np.logaddexp(0, (below_high - low) / LOG_STD_SOFTNESS)).astype(np.float32)
+
+
+def _checked(x: np.ndarray, observation_dim: int) -> np.ndarray:
+    x = np.asarray(x, np.float32)
+    if x.shape[-1:] != (observation_dim,):
+        raise SpecMismatch(
+            f"the policy sees observations of {observation_dim} numbers, got an array of shape {x.shape}: "
+            f"it was trained for another task, or with other entries"
+        )
+    return x
+
+
+def _no_policy(parameters: Mapping[str, np.ndarray], problem: Exception) -> SpecMismatch:
+    return SpecMismatch(
+        f"these parameters are no policy: {problem} is not among {', '.join(sorted(parameters)) or 'them'}. "
+        f"Expected those of `SAC.policy_parameters` or `PPO.policy_parameters`; is the learner of another version?"
+    )

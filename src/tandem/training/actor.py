@@ -14,7 +14,7 @@ from gymnasium.vector import VectorEnv
 
 from tandem.data.episode import EpisodeRecorder
 from tandem.errors import ActionError, SimulationDiverged
-from tandem.networks.numpy_policy import NumpyPolicy
+from tandem.networks.numpy_policy import ActingPolicy, acting_policy
 from tandem.observations import Layout
 from tandem.teleop.operator import Operator
 from tandem.training.broken import STATES_KEPT, keep_simulation
@@ -55,7 +55,7 @@ class Actor:
         """Of the environment, all rows together."""
         self.snapshot: PolicySnapshot | None = None
         """What it acts with."""
-        self._policy: NumpyPolicy | None = None
+        self._policy: ActingPolicy | None = None
         self._seed = seed
         self._recorders = [EpisodeRecorder(self.spec, f"{source}.{row}") for row in range(env.num_envs)]
         self._observation: Observation = {}
@@ -121,14 +121,14 @@ class Actor:
         snapshot = self._link.newest_policy(self.snapshot.version if self.snapshot else -1)
         if snapshot is not None:
             self._say(f"[ACTOR] Received network parameters update at step {self.steps}! (version {snapshot.version}, {snapshot.hash})")
-            self.snapshot, self._policy = snapshot, NumpyPolicy(snapshot.parameters)
+            self.snapshot, self._policy = snapshot, acting_policy(snapshot.parameters)
             self._link.acting_with(snapshot)
             self._say("[ACTOR] Network parameters updated successfully!")
 
     def _propose(self) -> np.ndarray:
         if self._policy is None or self.steps < self._random_steps:
             return self._random.uniform(-1, 1, (self.env.num_envs, self.spec.action_dim)).astype(np.float32)
-        return self._policy.sample(self._layout.flatten(self._observation), self._random)
+        return self._policy.sample(self._layout.flatten(self._observation, self._policy.observation_clip), self._random)
 
     def state(self) -> dict[str, Any]:
         """All that decides what it does next; simulations that cannot be saved are left out and begin a new episode."""
@@ -151,7 +151,7 @@ class Actor:
         self._random.bit_generator.state = json.loads(state["random"])
         if state["parameters"]:
             self.snapshot = PolicySnapshot(state["version"], state["learner_step"], state["parameters"])
-            self._policy = NumpyPolicy(self.snapshot.parameters)
+            self._policy = acting_policy(self.snapshot.parameters)
         if state["env"] is not None:
             for recorder, saved in zip(self._recorders, state["recorders"], strict=True):
                 for name, value in saved.items():

@@ -15,10 +15,11 @@ from tandem.link.folder import TrainerEnd, open_journal
 from tandem.link.messages import Command
 from tandem.training.config import TrainConfig
 from tandem.training.display import Display
-from tandem.training.policy import load_policy
 from tandem.training.run import RunFolder
-from tandem.training.train import add_loggers, on_interrupt
-from tandem.training.trainer import INTERRUPTED, Trainer, Watch
+from tandem.training.stopping import interruptible
+from tandem.training.train import add_loggers
+from tandem.training.trainer import Trainer, Watch
+from tandem.training.transfer import starting_policy
 
 _IDLE_S = 0.002
 """How long it waits when there is nothing to learn from yet."""
@@ -41,7 +42,7 @@ def train_beside(
             beside.restore()
         else:
             beside.begin(init_from)
-        with on_interrupt(lambda: trainer.stop(INTERRUPTED)):
+        with interruptible(trainer):
             reason = beside.loop()
         beside.say_where("stopped")
         trainer.save()
@@ -64,7 +65,8 @@ class Beside:
         trainer = self.trainer
         if (trainer.run.path / "policy_version").exists():
             trainer.run.next_incarnation()
-        trainer.begin(None if init_from is None else load_policy(init_from, spec=trainer.spec)[0])
+        config, spec = trainer.config, trainer.spec
+        trainer.begin(None if init_from is None else starting_policy(init_from, spec, config.agent, config.seed, trainer.display.say))
 
     def restore(self) -> None:
         """From the newest checkpoint, and under a version that nobody has seen: what was published after it is not unsaid, but followed."""

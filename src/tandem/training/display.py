@@ -82,6 +82,11 @@ class Display:
         else:
             self._show(" | ".join(f"{name} {value}" for name, value in facts.items()))
 
+    def block(self, text: str) -> None:
+        """Many lines about one iteration; now and then, or all of them with `verbose`."""
+        if self.verbose or self._due():
+            self._show(text)
+
     def metrics_row(self, clocks: Clocks, metrics: Metrics) -> None:
         if self.mode == "json":
             row = {"learner_step": clocks.learner_step, "actor_step": clocks.actor_step, "policy_version": clocks.policy_version}
@@ -133,5 +138,5 @@ def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, 
         table.add_row("film", film)
     table.add_row("watch it", f"tandem play {path}")
     if summary["stopped"] == "interrupted":
-        table.add_row("go on with it", f"tandem {command} --resume {path}")
+        table.add_row("go on with it", f"tandem {summary.get('command', command)} --resume {path}")
     return table

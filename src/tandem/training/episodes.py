@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from tandem.types import Metrics, Transition
 
@@ -72,3 +75,57 @@ class EpisodeLog:
             "environment/episode/intervention_steps": mean("intervention_steps"),
             **({"environment/episode/success_autonomous": sum(autonomous) / len(autonomous)} if autonomous else {}),
         }
+
+
+BATCH_WINDOW = 100
+"""Episodes over which rsl_rl averages."""
+
+
+class BatchEpisodes:
+    """The same for many environments at a time, without transitions: `Train/*`, as rsl_rl names it."""
+
+    def __init__(self, num_envs: int) -> None:
+        self.finished = 0
+        self._returns, self._lengths, self._success = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
+        self._partial = np.zeros(num_envs, bool)
+        self._recent: deque[tuple[float, int, bool]] = deque(maxlen=BATCH_WINDOW)
+
+    def skip_open(self) -> None:
+        """The episodes now open did not begin at their beginning: they say nothing about a whole one."""
+        self._partial[:] = True
+
+    def add(self, reward: np.ndarray, ended: np.ndarray, success: np.ndarray) -> None:
+        """One step of all environments, with the rewards as the task gave them."""
+        self._returns += reward
+        self._lengths += 1
+        self._success |= success
+        if not ended.any():
+            return
+        for row in np.flatnonzero(ended):
+            if not self._partial[row]:
+                self._recent.append((float(self._returns[row]), int(self._lengths[row]), bool(self._success[row])))
+                self.finished += 1
+        self._returns[ended], self._lengths[ended], self._success[ended], self._partial[ended] = 0.0, 0, False, False
+
+    def metrics(self) -> Metrics:
+        """Means over the last episodes; empty before the first has ended."""
+        if not self._recent:
+            return {}
+        returns, lengths, success = np.array(self._recent, float).T
+        return {
+            "Train/mean_reward": float(returns.mean()),
+            "Train/mean_episode_length": float(lengths.mean()),
+            "Train/mean_success": float(success.mean()),
+        }
+
+    def state(self) -> dict[str, Any]:
+        open_ = {"returns": self._returns, "lengths": self._lengths, "success": self._success, "partial": self._partial}
+        return {"finished": self.finished, "open": open_, "recent": [list(episode) for episode in self._recent]}
+
+    def restore(self, state: Mapping[str, Any], open_too: bool = True) -> None:
+        self.finished = state["finished"]
+        self._recent.extend((r, n, s) for r, n, s in state["recent"])
+        if open_too:
+            self._returns, self._lengths, self._success, self._partial = (
+                np.array(state["open"][name]) for name in ("returns", "lengths", "success", "partial")
+            )

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from tandem.envs.registry import TASKS, make, make_batch
-from tandem.types import Observation
+from tandem.types import Observation, Spec
 
 SELECTION_SEEDS = 1_000_000
 """Episodes by which checkpoints are compared and training is stopped."""
@@ -99,3 +99,8 @@ def _evaluate_foreign(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
     env.close()
     success, length, returns = zip(*lived, strict=True)
     return Evaluation(np.array(success), np.array(length), np.array(returns))
+
+
+def has_success(spec: Spec) -> bool:
+    """Whether success is a notion of the task; a foreign environment has only its return."""
+    return spec.return_range is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tandem.networks.numpy_policy import NumpyPolicy
+from tandem.networks.numpy_policy import acting_policy
 from tandem.observations import Layout
 from tandem.training.checkpoint import read_policy
 from tandem.training.evaluate import Act, Evaluation
@@ -24,11 +24,11 @@ def load_policy(path: Path, which: str = "best", spec: Spec | None = None) -> tu
 
 def act_with(snapshot: PolicySnapshot, spec: Spec, stochastic_seed: int | None = None) -> Act:
     """The snapshot as a function of observations: its most likely action, or a drawn one."""
-    policy, layout = NumpyPolicy(snapshot.parameters), Layout(spec)
+    policy, layout = acting_policy(snapshot.parameters), Layout(spec)
     if stochastic_seed is None:
-        return lambda observation: policy.mode(layout.flatten(observation))
+        return lambda observation: policy.mode(layout.flatten(observation, policy.observation_clip))
     random = np.random.default_rng(stochastic_seed)
-    return lambda observation: policy.sample(layout.flatten(observation), random)
+    return lambda observation: policy.sample(layout.flatten(observation, policy.observation_clip), random)
 
 
 class PolicyOperator:

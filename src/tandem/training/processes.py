@@ -25,7 +25,8 @@ from tandem.errors import TandemError
 
 _LOOK_S = 0.1
 _QUICK_DEATH_S = 5.0
-_MAX_QUICK_DEATHS = 3
+_MAX_QUICK_DEATHS = 25
+"""In a row: what dies that often does not die by chance."""
 _STOP_S = 15.0
 _SAVE_S = 120.0
 """For the trainer, which finishes its step or its evaluation and then saves."""

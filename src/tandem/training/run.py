@@ -47,8 +47,7 @@ class RunFolder:
         """A new run; a folder that exists is never written over."""
         if path.exists():
             raise ConfigError(
-                f"run folder {path} exists. Go on with it (`tandem train --resume {path}`), "
-                f"give another name with --run, or remove it yourself."
+                f"run folder {path} exists. Go on with it (`--resume {path}`), give another name with --run, or remove it yourself."
             )
         path.mkdir(parents=True)
         run = cls(path)

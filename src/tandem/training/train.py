@@ -6,9 +6,7 @@ computed in the background while the simulations make their next step.
 
 from __future__ import annotations
 
-import signal
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,10 @@ from tandem.training.broken import FOLDER
 from tandem.training.config import TrainConfig
 from tandem.training.display import Display
 from tandem.training.loggers import TensorBoard, WandB
-from tandem.training.policy import load_policy
 from tandem.training.run import RunFolder
-from tandem.training.trainer import INTERRUPTED, Trainer, Watch
+from tandem.training.stopping import interruptible
+from tandem.training.trainer import Trainer, Watch
+from tandem.training.transfer import starting_policy
 from tandem.types import PolicySnapshot, Spec
 
 
@@ -35,7 +34,7 @@ def train(
     env = make_batch(config.task, config.num_envs)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     demos = [step for file in config.demos for step in load_demos(file, spec)]
-    start = load_policy(init_from, spec=spec)[0] if init_from is not None else None
+    start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None
     if config.wandb:
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
@@ -59,7 +58,7 @@ def train(
             _restore(trainer, actor, journal)
         else:
             _begin(trainer, actor, start)
-        with on_interrupt(lambda: trainer.stop(INTERRUPTED)):
+        with interruptible(trainer):
             reason = _loop(trainer, actor)
         trainer.save(actor.state())
         summary = trainer.finish(reason)
@@ -107,26 +106,3 @@ def add_loggers(run: RunFolder, config: TrainConfig) -> None:
     run.loggers.add(TensorBoard(run.path / "tensorboard"))
     if config.wandb:
         run.loggers.add(WandB(config.wandb, run.path, run.config))
-
-
-class on_interrupt:
-    """The first Ctrl-C (or SIGTERM) calls `stop`, which ends the loop after the step it is in; a second one ends the program."""
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            try:
-                self._before[number] = signal.signal(number, self._first)
-            except ValueError:  # not the main thread: whoever runs us handles signals
-                return
-
-    def _first(self, *_: object) -> None:
-        self._stop()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)

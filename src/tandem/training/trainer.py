@@ -22,13 +22,12 @@ from tandem.training.checkpoint import Checkpoint, newest_checkpoint, read_check
 from tandem.training.clocks import Clocks
 from tandem.training.config import TrainConfig
 from tandem.training.display import Display
-from tandem.training.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate
+from tandem.training.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
 from tandem.training.learner import Learner, LearnerLink
 from tandem.training.policy import act_with, describe
 from tandem.training.run import RunFolder, plain, this_machine
+from tandem.training.stopping import INTERRUPTED
 from tandem.types import Metrics, PolicySnapshot, Spec, Transition
-
-INTERRUPTED = "interrupted"
 
 Watch = Callable[[dict[str, Any]], Iterable[str]]
 """Is shown every row of metrics; what it finds wrong it says once, in words."""
@@ -167,7 +166,7 @@ class Trainer:
         result = evaluate(
             self.config.task, act_with(snapshot, self.spec), range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes)
         )
-        score = float(result.rate.value) if self._has_success else float(result.returns.mean())
+        score = float(result.rate.value) if has_success(self.spec) else float(result.returns.mean())
         self.report(
             {
                 "eval/success": float(result.rate.value),
@@ -176,7 +175,7 @@ class Trainer:
             }
         )
         clock = f"{self.run.wall_s / 60:.1f} min, learner step {self.learner.steps:,}, actor step {self.learner.received:,}"
-        outcome = f"success {result.rate}" if self._has_success else f"return {result.returns.mean():.1f}"
+        outcome = f"success {result.rate}" if has_success(self.spec) else f"return {result.returns.mean():.1f}"
         self.display.say(f"evaluation at {clock}: {outcome}, {result.length.mean():.1f} actions")
         if score >= self.progress.best:
             self.progress.best, self.progress.best_step, self.best = score, self.learner.steps, snapshot
@@ -185,11 +184,6 @@ class Trainer:
             self.progress.reached = self.progress.reached + 1 if result.rate.value >= self.config.stop_success else 0
             if self.progress.reached >= self.config.stop_evaluations:
                 self.stop(f"stop_success ({self.config.stop_success:g}) reached in {self.progress.reached} evaluations in a row")
-
-    @property
-    def _has_success(self) -> bool:
-        """Whether success is a notion of the task; a foreign environment has only its return."""
-        return self.spec.return_range is not None
 
     def save(self, actor: dict[str, Any] | None = None) -> Path:
         """A checkpoint; `actor` is what an actor in the same thread needs to go on as if nothing had happened."""

@@ -2,7 +2,8 @@
 
 The robot knows the board's pose only up to a few millimetres and the neighbours' phase only up to a quarter of a pitch: aiming
 is not enough, touch has to find the peg and the gap between the teeth. The reward is 1 when the gear sits on the board, around
-the peg and between its neighbours' teeth, and the episode ends; before that it is 0.
+the peg and between its neighbours' teeth, and the episode ends; before that it is 0. With `reward="dense"` every step also costs
+what is left to do (`DENSE`), judged by the true pose and phase, which the policy does not see.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from tandem.envs.arm import CartesianControl, ControlLimits, Impedance, InverseKinematics
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, NEIGHBOURS, PITCH, TEETH, Geometry, build_scene
 from tandem.envs.rotations import quat_multiply, rotate, rotvec_to_quat
+from tandem.envs.shaping import Reward, judged, shaped
 from tandem.envs.task import Judgement, Rows, Task, ids
 from tandem.types import Entry, Observation, Spec
 
@@ -76,13 +78,22 @@ SPEC = Spec(
     return_range=(0.0, 1.0),
 )  # fmt: skip
 
+DENSE = {"approach": 0.004, "alignment": 0.002, "phase": 0.002, "insertion": 0.006, "action": 0.001}
+"""What a step costs at most: the bore beside the peg, the gear tilted, its teeth out of phase, the way down, and moving."""
+
 
 class GearAssembly(Task):
     """See the module; `options` vary it, `geometry` and `impedance` are the hardware."""
 
-    spec = SPEC
-
-    def __init__(self, options: GearOptions | None = None, geometry: Geometry | None = None, impedance: Impedance | None = None) -> None:
+    def __init__(
+        self,
+        options: GearOptions | None = None,
+        geometry: Geometry | None = None,
+        impedance: Impedance | None = None,
+        reward: Reward = "sparse",
+    ) -> None:
+        self.reward = reward
+        self.spec = SPEC if reward == "sparse" else shaped(SPEC, DENSE)
         self.options = options or GearOptions()
         self.geometry = geometry or Geometry()
         self.impedance = impedance or Impedance()
@@ -104,6 +115,8 @@ class GearAssembly(Task):
         force, place = (int(model.sensor(name).adr[0]) for name in ("force", "true_position"))
         self._wrench_columns = slice(force, force + 6)  # the torque follows the force
         self._place_columns = slice(place, place + 3)
+        turn = int(model.sensor("true_orientation").adr[0])
+        self._turn_columns = slice(turn, turn + 4)
         count = batch.nsim
         self.measured_error = np.zeros((count, 4))
         """x, y, z (m) and yaw (rad) of the measured seat in the true seat's frame. Hidden from the policy."""
@@ -172,7 +185,25 @@ class GearAssembly(Task):
     def judge(self, rows: Rows) -> Judgement:
         place = self.true_place(rows)
         seated = (place[:, 2] < self.options.seated_height) & (np.hypot(place[:, 0], place[:, 1]) < self.options.seated_radius)
+        if self.reward == "dense":
+            return judged(seated, self._costs(rows, place), DENSE)
         return Judgement(reward=seated.astype(float), terminated=seated, success=seated)
+
+    def _costs(self, rows: Rows, place: np.ndarray) -> dict[str, np.ndarray]:
+        """What is left to do, each from 0 to 1."""
+        w, x, y, z = self._sensors[rows][:, self._turn_columns].T
+        beside, height = np.hypot(place[:, 0], place[:, 1]), place[:, 2]
+        tilt = 2 * np.arcsin(np.minimum(1.0, np.hypot(x, y)))
+        # the angle to the nearest mesh, of the turn about the peg alone
+        phase = np.abs((2 * np.arctan2(z, w) - self.phase[rows] + PITCH / 2) % PITCH - PITCH / 2)
+        return {
+            "approach": np.tanh(beside / (10 * MM)),
+            "alignment": np.minimum(1.0, tilt / (5 * DEGREE)),
+            "phase": phase / (PITCH / 2),
+            # who goes down beside the peg is not getting anywhere
+            "insertion": np.clip(np.maximum(height / (60 * MM), beside / (20 * MM)), 0.0, 1.0),
+            "action": np.square(self._previous_action[rows]).mean(1),
+        }
 
     def true_place(self, rows: Rows) -> np.ndarray:
         """Middle of the gear's bottom in the true seat's frame (n, 3); the policy does not see it."""

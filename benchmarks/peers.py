@@ -1,0 +1,59 @@
+"""Other people's learners, in a virtual environment of their own that is made here, in a process that measures when asked."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+PEERS = Path(__file__).parents[1] / ".venv-peers"
+REQUIREMENTS = (
+    "sbx-rl==0.28.0",
+    "stable-baselines3==2.9.2",
+    "rsl-rl-lib==5.5.1",
+    "torch==2.13.0",
+    "gymnasium==1.4.0",
+    "mujoco==4.0.0",
+    "imageio",  # Gymnasium's MuJoCo environments do not start without it
+)
+
+
+class Peers:
+    """A script of this folder, running in `.venv-peers`: a JSON object per line goes in, a JSON value comes out."""
+
+    def __init__(self, script: str, *arguments: str) -> None:
+        command = [str(_python()), str(Path(__file__).with_name(script)), *arguments]
+        # they print and leave log files where they are run: nobody wants to read that unless they fail
+        self._folder = tempfile.TemporaryDirectory()
+        self._said = Path(self._folder.name) / "stderr"
+        with self._said.open("w") as said:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, cwd=self._folder.name
+            )
+
+    def ask(self, **request: object) -> Any:
+        assert self._process.stdin and self._process.stdout
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            code, said = self._process.wait(), self._said.read_text()
+            raise RuntimeError(f"the peers' process ended with code {code} when asked for {request}:\n{said[-3000:]}")
+        return json.loads(answer)
+
+    def close(self) -> None:
+        self._process.communicate()
+        self._folder.cleanup()
+
+
+def _python() -> Path:
+    python, stamp, wanted = PEERS / "bin" / "python", PEERS / ".installed", "\n".join(REQUIREMENTS)
+    if not stamp.exists() or stamp.read_text() != wanted:
+        print(f"installing {', '.join(REQUIREMENTS)} into {PEERS}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS], check=True)
+        stamp.write_text(wanted)
+    return python

@@ -1,0 +1,110 @@
+"""The documented JSON API says what is there, and the page of documentation shows what it really answers."""
+
+import json
+import re
+import urllib.error
+from pathlib import Path
+
+import pytest
+from link_samples import SPEC, HubProcess, client, make_run, snapshot, step, wait_for
+
+from tandem.link.folder import TrainerEnd
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "link.md"
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory):
+    """A hub with a trainer and an actor that has made some steps."""
+    run = make_run(tmp_path_factory.mktemp("hub") / "run")
+    with HubProcess(run) as hub:
+        trainer, actor = TrainerEnd(run, SPEC), client(hub, tmp_path_factory.mktemp("spool"), name="left", pace="fast")
+        trainer.publish(snapshot(1))
+        trainer.beat(learner_step=0, phase="filling", steps_before=100, updates_per_actor_step=0.5)
+        actor.connect()
+        actor.acting_with(wait_for(actor.newest_policy))
+        for number in range(30):
+            assert actor.may_step(5)
+            actor.send([step(number)])
+        trainer.receive()
+        trainer.beat(learner_step=12, phase="training", steps_before=20, updates_per_actor_step=0.5)
+        wait_for(lambda: hub.api("status")["trainer"]["alive"], what="the hub to see the trainer")
+        wait_for(lambda: hub.api("clocks")["actor_step"] == 30 and hub.api("actors")[0]["version"] == 1)
+        yield hub
+        actor.close()
+        trainer.close()
+
+
+def test_the_clocks(hub: HubProcess) -> None:
+    clocks = hub.api("clocks")
+    assert (clocks["learner_step"], clocks["actor_step"], clocks["policy_version"], clocks["phase"]) == (12, 30, 1, "training")
+    assert (clocks["steps_before"], clocks["updates_per_actor_step"]) == (20, 0.5)
+
+
+def test_the_status(hub: HubProcess) -> None:
+    status = hub.api("status")
+    assert status["task"] == "toy" and status["spec_hash"] == SPEC.hash and status["actors"] == 1
+    assert status["trainer"]["phase"] == "training" and 0 < status["trainer"]["ord"] <= 30
+    assert (status["policy"]["version"], status["policy"]["hash"]) == (1, snapshot(1).hash)
+    assert status["journal"] == {"accepted": 30, "rejected": 0, "trouble": ""}
+
+
+def test_an_actor(hub: HubProcess) -> None:
+    [actor] = hub.api("actors")
+    assert (actor["name"], actor["pace"], actor["rows"], actor["connected"]) == ("left", "fast", 1, True)
+    assert (actor["version"], actor["policy_hash"], actor["lag_versions"], actor["lag_s"]) == (1, snapshot(1).hash, 0, 0)
+    assert wait_for(lambda: hub.api("actors")[0]["steps"] == 30 and hub.api("actors")[0]["unacknowledged"] == 0)
+    assert (actor["stored"], actor["rejected"], actor["dropped"]) == (30, 0, 0)
+    assert wait_for(lambda: 0 < hub.api("actors")[0]["round_trip_ms"] < 1000)
+    assert abs(actor["clock_difference_s"]) < 1
+
+
+def test_rows_are_given_from_where_the_asker_was(hub: HubProcess) -> None:
+    path = hub.run / "metrics.jsonl"
+    path.write_text('{"learner_step": 10}\n{"learner_step": 20}\n{"learner_st')  # the last one is being written
+    first = hub.api("metrics")
+    assert first["rows"] == [{"learner_step": 10}, {"learner_step": 20}]
+    with path.open("a") as file:
+        file.write('ep": 30}\n')
+    again = hub.api(f"metrics?after={first['next']}")
+    assert again["rows"] == [{"learner_step": 30}]
+    assert hub.api(f"metrics?after={again['next']}") == {"rows": [], "next": again["next"]}
+    path.write_text("".join(f'{{"learner_step": {number}}}\n' for number in range(1500)))
+    page = hub.api("metrics")
+    assert len(page["rows"]) == 1000 and len(hub.api(f"metrics?after={page['next']}")["rows"]) == 500
+    path.unlink()
+    assert hub.api("metrics") == {"rows": [], "next": 0}
+
+
+def test_events_tell_who_came(hub: HubProcess) -> None:
+    joined = [row for row in hub.api("events")["rows"] if row["kind"] == "actor_joined"]
+    assert (joined[0]["name"], joined[0]["by"], joined[0]["again"]) == ("left", "hub", False)
+
+
+@pytest.mark.parametrize("query", ["metrics?after=x", "nothing"])
+def test_a_bad_question_is_an_error_of_the_asker(hub: HubProcess, query: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        hub.api(query)
+    with caught.value as answer:
+        assert 400 <= answer.code < 500
+
+
+@pytest.mark.parametrize("path", ["status", "clocks", "actors"])
+def test_the_page_shows_what_is_answered(hub: HubProcess, path: str) -> None:
+    """The example JSON of the documentation has the fields that the hub gives, and values of the same kinds."""
+    text = PAGE.read_text()
+    example = re.search(rf"`GET /api/{path}`.*?```json\n(.*?)```", text, re.DOTALL)
+    assert example is not None, f"no example of /api/{path}"
+    _same_shape(json.loads(example.group(1)), hub.api(path), path)
+
+
+def _same_shape(shown: object, answered: object, where: str) -> None:
+    if isinstance(shown, dict):
+        assert isinstance(answered, dict) and list(shown) == list(answered), where
+        for name in shown:
+            _same_shape(shown[name], answered[name], f"{where}.{name}")
+    elif isinstance(shown, list):
+        assert isinstance(answered, list) and shown and answered, where
+        _same_shape(shown[0], answered[0], where)
+    else:
+        assert isinstance(answered, (int, float)) == isinstance(shown, (int, float)), where
