@@ -174,7 +174,10 @@ def train(args: list[str]) -> None:
     config, path = _run_of(asked)
     display = _display(asked.quiet, asked.json, asked.verbose)
     if asked.sync:
-        summary = train_in_turns(config, path, display, resume=asked.resume is not None, init_from=asked.init_from)
+        from tandem.doctor.watch import watch_trainer
+
+        watch = watch_trainer(path)
+        summary = train_in_turns(config, path, display, resume=asked.resume is not None, init_from=asked.init_from, watch=watch)
     else:
         summary = train_here(asked, config, path, display)
     shown = not (asked.quiet or asked.json or asked.resume is not None)
@@ -196,9 +199,17 @@ def learner(args: list[str]) -> None:
 
 def actor(args: list[str]) -> None:
     """Act in an environment for a learner elsewhere: steps go there, policies come back."""
+    from tandem.doctor.watch import watch_actor
     from tandem.training.acting import ActorArgs, act_here
 
-    act_here(tyro.cli(ActorArgs, args=args, prog="tandem actor"), lambda line: _say(console, line))
+    act_here(tyro.cli(ActorArgs, args=args, prog="tandem actor"), lambda line: _say(console, line), watch_actor())
+
+
+def doctor(args: list[str]) -> int:
+    """Why is my robot still moving at random? What is wrong with a run, and what to type next."""
+    from tandem.doctor.command import doctor as run_doctor
+
+    return run_doctor(args, lambda line: _say(console, line))
 
 
 def _run_of(asked: Any) -> tuple[Any, Path]:
@@ -337,13 +348,14 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "actor": actor,
     "ppo": ppo,
     "bc": bc,
+    "doctor": doctor,
     "record": record,
     "demos": demos,
     "eval": evaluate,
     "play": play,
     "tasks": tasks,
 }
-TAKE_ARGUMENTS = ("train", "learner", "actor", "ppo", "bc")
+TAKE_ARGUMENTS = ("train", "learner", "actor", "ppo", "bc", "doctor")
 """Commands that read their own command line."""
 
 

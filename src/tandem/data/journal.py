@@ -69,6 +69,15 @@ class Rejected(NamedTuple):
     reason: str
 
 
+class Source(NamedTuple):
+    """One process, or one row of it, that sent steps."""
+
+    name: str
+    steps: int
+    first_seq: int
+    last_seq: int
+
+
 class Counts(NamedTuple):
     accepted: int
     rejected: int
@@ -189,6 +198,15 @@ class Journal:
     def counts(self, after_ord: int = 0) -> Counts:
         found = dict(self._rows("SELECT status, count(*) FROM steps WHERE ord > ? GROUP BY status", (after_ord,)))
         return Counts(found.get("accepted", 0), found.get("rejected", 0))
+
+    def reasons(self, limit: int = 5) -> list[tuple[str, int]]:
+        """Why steps were rejected, and how many for that reason; the most frequent first."""
+        query = "SELECT reason, count(*) AS n FROM steps WHERE status = 'rejected' GROUP BY reason ORDER BY n DESC LIMIT ?"
+        return [(str(reason), count) for reason, count in self._rows(query, (limit,))]
+
+    def sources(self) -> list[Source]:
+        """Who sent steps, and how many: a source without gaps has as many as its last seq says."""
+        return [Source(*row) for row in self._rows("SELECT source, count(*), min(seq), max(seq) FROM steps GROUP BY source")]
 
     def last_ord(self) -> int:
         """The bookmark after everything stored so far."""

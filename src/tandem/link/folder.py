@@ -3,6 +3,7 @@
 journal.db       the hub alone writes it; the trainer reads accepted rows in order
 policy.bin       the newest policy, exactly the bytes that actors receive
 board            a small mapped file of counters: where the trainer is, what the hub has stored
+live.json        how hub, trainer and actors were a moment ago; the hub writes it every two seconds, and when it ends
 commands.jsonl   what people want of the trainer, one line each
 run_id           names this run in all the world
 token            who may speak to the hub

@@ -38,6 +38,7 @@ from tandem.link.messages import (
     GROUP_BYTES,
     MAX_FRAME,
     MAX_HEADER,
+    PROTOCOL,
     TRAINER_COMMANDS,
     BadFrame,
     Command,
@@ -61,6 +62,9 @@ _TICK_S = 0.2
 _DEAD_TRAINER_S = 5.0
 _REMEMBER_S = 300.0
 """How long an actor that left is still shown."""
+_KEEP_LIVE_S = 2.0
+_FINDINGS_STAND_S = 3.0
+"""However many ask, no more often than this."""
 _ROWS_PER_ANSWER = 1000
 _MAX_EVENTS, _EVENTS_PER_S = 200, 2.0
 MAX_BODY = 10_000
@@ -86,8 +90,9 @@ class Hub:
         wall: Callable[[], float] = time.time,
         say: Callable[[str], None] = lambda line: None,
         clocks: Callable[[dict[str, Any]], dict[str, Any]] = lambda counts: counts,
+        findings: Callable[[dict[str, Any], str], dict[str, Any]] = lambda live, language: {},
     ) -> None:
-        self.run, self.host, self._wall, self._say, self._clocks = run, host, wall, say, clocks
+        self.run, self.host, self._wall, self._say, self._clocks, self._findings = run, host, wall, say, clocks, findings
         self.info = run_info(run)
         self.run_id = run_id(run)
         self._lock = _only_hub(run)
@@ -105,6 +110,8 @@ class Hub:
         self._learner_rate, self._actor_rate = Rate(), Rate()
         self._began = self._events_at = time.monotonic()
         self._events_left = float(_MAX_EVENTS)
+        self._diagnosing = asyncio.Lock()
+        self._told: dict[str, tuple[float, dict[str, Any]]] = {}
         self._board = Board(run)
         self._seen = _Seen(heartbeat=self._board["trainer_heartbeat"])
         self._journal = open_journal(run, self.info.spec, read_only=False)
@@ -172,6 +179,7 @@ class Hub:
         if self._lock < 0:
             return
         self._writer.stop()
+        self._keep_live(closed=True)
         (self.run / "hub.json").unlink(missing_ok=True)
         self._socket.close()
         self._board.close()
@@ -225,6 +233,9 @@ class Hub:
             if board["trainer_heartbeat"] != seen.heartbeat:
                 seen.heartbeat, seen.alive_at = board["trainer_heartbeat"], now
             self._keep_time(now)
+        if now - seen.kept_at >= _KEEP_LIVE_S:
+            seen.kept_at = now
+            self._keep_live()
         assert self._loop is not None
         soon = any(line.connected and line.fast for line in self._lines.values())
         self._next_look = self._loop.call_later(_LOOK_S if soon else _LOOK_SELDOM_S, self._look_at_board)
@@ -237,6 +248,17 @@ class Hub:
             line.rate.mark(now, line.stored)
             if not line.connected and now - line.last_seen > _REMEMBER_S:
                 del self._lines[source]
+
+    def live(self) -> dict[str, Any]:
+        """All that is known at this moment and stands in no other file."""
+        return {"time": self._wall(), "status": self.status(), "clocks": self._clocks(self.counts()), "actors": self.actors()}
+
+    def _keep_live(self, closed: bool = False) -> None:
+        """In the run folder, so that a run can be judged without asking the hub, and after it has gone."""
+        partial = self.run / ".live.json.partial"
+        with contextlib.suppress(OSError):
+            partial.write_text(json.dumps(self.live() | {"closed": closed}))
+            os.replace(partial, self.run / "live.json")
 
     def _take_policy(self, now: float) -> None:
         """Pass on what the trainer published; a file that is damaged or older than what actors have is not."""
@@ -469,6 +491,7 @@ class Hub:
         app.add_api_route("/api/actors", self._api_actors)
         app.add_api_route("/api/metrics", self._api_metrics)
         app.add_api_route("/api/events", self._api_events)
+        app.add_api_route("/api/findings", self._api_findings)
         app.add_api_route("/api/command", self._api_command, methods=["POST"])
         return app
 
@@ -486,6 +509,16 @@ class Hub:
 
     async def _api_events(self, after: int = 0) -> dict[str, Any]:
         return _rows_after(self.run / "events.jsonl", after)
+
+    async def _api_findings(self, lang: str = "en") -> dict[str, Any]:
+        """What is wrong with this run, by whoever was given to the hub to tell; in a thread, for it reads files."""
+        async with self._diagnosing:
+            now = time.monotonic()
+            made_at, told = self._told.get(lang, (-_FINDINGS_STAND_S, {}))
+            if now - made_at >= _FINDINGS_STAND_S:
+                told = await asyncio.to_thread(self._findings, self.live(), lang)
+                self._told = {lang: (time.monotonic(), told)}
+        return {"protocol": PROTOCOL, **told}
 
     async def _api_command(self, request: Request) -> dict[str, Any]:
         try:
@@ -549,6 +582,7 @@ class _Seen:
     alive_at: float = -math.inf
     """When the trainer's heartbeat last moved."""
     ticked_at: float = -math.inf
+    kept_at: float = -math.inf
 
 
 class _Server(uvicorn.Server):

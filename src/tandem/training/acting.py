@@ -15,7 +15,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -28,11 +28,14 @@ from tandem.link.client import ActorClient
 from tandem.link.messages import Command
 from tandem.teleop.operator import HandsOff
 from tandem.training.actor import Actor
+from tandem.training.broken import FOLDER
 from tandem.types import Spec
 
 DEFAULT_PORT = 5588
 """Where a learner listens unless told otherwise."""
 TOKEN_VARIABLE = "TANDEM_TOKEN"
+Watch = Callable[[Actor, ActorClient], Iterable[str]]
+"""Looks at the loop now and then; what it finds wrong it says once, in words."""
 _LATE = 0.1
 """An action that comes this share of a control period too late counts as late."""
 
@@ -71,7 +74,12 @@ class ActorArgs:
     """Stop after this many steps of the environments."""
 
 
-def act(args: ActorArgs, say: Callable[[str], None], stopped: Callable[[], bool] = lambda: False) -> int:
+def act(
+    args: ActorArgs,
+    say: Callable[[str], None],
+    stopped: Callable[[], bool] = lambda: False,
+    watch: Watch = lambda actor, client: (),
+) -> int:
     """Act until told to stop; returns the steps that the learner does not have yet (they are in the spool)."""
     token, address = _token(args), _address(args)
     env = make_batch(args.task, args.num_envs, num_threads=args.threads)
@@ -102,9 +110,10 @@ def act(args: ActorArgs, say: Callable[[str], None], stopped: Callable[[], bool]
         # what the run has had of random steps, this process need not make again
         random_steps=max(0, int(settings.get("random_steps", 0)) - int(settings.get("actor_steps", 0))),
         say=say,
+        broken=(args.run or args.spool.parent) / FOLDER,
     )
     try:
-        _live(actor, client, args, spec, stopped, say)
+        _live(actor, client, args, spec, stopped, say, watch)
     finally:
         left = client.close()
         env.close()
@@ -112,15 +121,23 @@ def act(args: ActorArgs, say: Callable[[str], None], stopped: Callable[[], bool]
     return left
 
 
-def act_here(args: ActorArgs, say: Callable[[str], None]) -> int:
+def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda actor, client: ()) -> int:
     """`act` until Ctrl-C or SIGTERM, which let it finish its step and hand over what it has."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    return act(args, say, stop.is_set)
+    return act(args, say, stop.is_set, watch)
 
 
-def _live(actor: Actor, client: ActorClient, args: ActorArgs, spec: Spec, stopped: Callable[[], bool], say: Callable[[str], None]) -> None:
+def _live(
+    actor: Actor,
+    client: ActorClient,
+    args: ActorArgs,
+    spec: Spec,
+    stopped: Callable[[], bool],
+    say: Callable[[str], None],
+    watch: Watch,
+) -> None:
     rhythm = Rhythm(spec.control_hz) if args.pace == "realtime" else None
     paused = False
     said = False
@@ -142,6 +159,8 @@ def _live(actor: Actor, client: ActorClient, args: ActorArgs, spec: Spec, stoppe
                 rhythm.restart()
             continue
         actor.step()
+        for warning in watch(actor, client):
+            say(f"[ACTOR] {warning}")
         if rhythm:
             rhythm.wait()
             if rhythm.late == 1:

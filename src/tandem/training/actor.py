@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from gymnasium.vector import VectorEnv
 
 from tandem.data.episode import EpisodeRecorder
+from tandem.errors import ActionError, SimulationDiverged
 from tandem.networks.numpy_policy import ActingPolicy, acting_policy
 from tandem.observations import Layout
 from tandem.teleop.operator import Operator
+from tandem.training.broken import STATES_KEPT, keep_simulation
 from tandem.types import Observation, PolicySnapshot, Spec, Transition
 
 
@@ -40,6 +44,7 @@ class Actor:
         seed: int,
         random_steps: int = 0,
         say: Callable[[str], None] = lambda line: None,
+        broken: Path | None = None,
     ) -> None:
         self.env, self._link, self._operators, self._say = env, link, operators, say
         self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
@@ -54,6 +59,10 @@ class Actor:
         self._seed = seed
         self._recorders = [EpisodeRecorder(self.spec, f"{source}.{row}") for row in range(env.num_envs)]
         self._observation: Observation = {}
+        self.last_actions: np.ndarray | None = None
+        """Of all rows, as they were decided."""
+        self._broken = broken
+        self._trace: deque[tuple[dict[str, Any], np.ndarray]] = deque(maxlen=STATES_KEPT)
 
     def begin(self) -> None:
         """First episodes everywhere."""
@@ -67,7 +76,8 @@ class Actor:
         proposed = self._propose()
         decided = [operator.decide(_row(self._observation, i), proposed[i]) for i, operator in enumerate(self._operators)]
         actions = np.stack([action for action, _ in decided])
-        observation, reward, terminated, truncated, info = self.env.step(actions)
+        self.last_actions = actions
+        observation, reward, terminated, truncated, info = self._step_env(actions)
         version = self.snapshot.version if self.snapshot else -1
         lived = [
             recorder.record(
@@ -88,6 +98,19 @@ class Actor:
         for i, transition in enumerate(lived):
             if transition.last:
                 self._begin_episode(i)
+
+    def _step_env(self, actions: np.ndarray) -> Any:
+        """A step; when the physics breaks in it, the states that led there are kept (30 microseconds a step)."""
+        if self._broken is None or not hasattr(self.env, "state"):
+            return self.env.step(actions)
+        self._trace.append((self.env.state(), actions))  # pyright: ignore[reportAttributeAccessIssue]
+        try:
+            return self.env.step(actions)
+        except (SimulationDiverged, ActionError) as problem:
+            kept = keep_simulation(self._broken, self.spec.task, str(problem), list(self._trace))
+            if kept is None:
+                raise
+            raise type(problem)(f"{problem} The last {len(self._trace)} states are kept: `tandem doctor replay {kept}`.") from problem
 
     def _begin_episode(self, row: int) -> None:
         self._operators[row].reset()

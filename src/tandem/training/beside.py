@@ -18,14 +18,16 @@ from tandem.training.display import Display
 from tandem.training.run import RunFolder
 from tandem.training.stopping import interruptible
 from tandem.training.train import add_loggers
-from tandem.training.trainer import Trainer
+from tandem.training.trainer import Trainer, Watch
 from tandem.training.transfer import starting_policy
 
 _IDLE_S = 0.002
 """How long it waits when there is nothing to learn from yet."""
 
 
-def train_beside(config: TrainConfig, path: Path, display: Display, init_from: Path | None = None) -> dict[str, Any]:
+def train_beside(
+    config: TrainConfig, path: Path, display: Display, init_from: Path | None = None, watch: Watch | None = None
+) -> dict[str, Any]:
     """Begin a run whose folder exists, or go on with it where its newest checkpoint is; returns the summary."""
     run = RunFolder.open(path)
     spec = run.spec
@@ -34,6 +36,7 @@ def train_beside(config: TrainConfig, path: Path, display: Display, init_from: P
     link = TrainerEnd(path, spec)
     with display:
         trainer = Trainer(config, run, spec, demos, display, link)
+        trainer.watch = watch or trainer.watch
         beside = Beside(trainer, link)
         if any(run.checkpoints.glob("[0-9]*")):
             beside.restore()

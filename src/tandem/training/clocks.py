@@ -15,6 +15,9 @@ from typing import Any
 
 TABLE_AT = (0, 50, 100, 200, 500)
 """Learner steps at which people ask how far the rest is."""
+EARLY, LATE = 200, 1000
+"""Learner steps between which a person's corrections are worth most: before, the policy is still near random; after, it needs few."""
+STAGES = ("filling", "random", "early", "middle", "late")
 
 
 @dataclass(frozen=True)
@@ -104,13 +107,25 @@ def in_words(steps_per_update: int, pace: Rates, learner_steps: int = 100) -> st
     return " = ".join(parts)
 
 
-def hub_clocks(counts: dict[str, Any], steps_per_update: int) -> dict[str, Any]:
-    """What a hub counts, with what follows from it."""
-    learner, actor = counts["learner_steps_per_s"] or None, counts["actor_steps_per_s"] or None
-    pace = Rates(learner, actor, learner / steps_per_update if learner else None)
+def stage(clocks: Clocks, training_starts: int, random_steps: int = 0) -> str:
+    """Where a run with a person beside it is, by learner steps: one of `STAGES`."""
+    if clocks.actor_step < max(training_starts, random_steps) and clocks.learner_step < EARLY:
+        return "random" if training_starts <= clocks.actor_step < random_steps else "filling"
+    return "early" if clocks.learner_step < EARLY else "middle" if clocks.learner_step < LATE else "late"
+
+
+def seconds_between_versions(steps_per_update: int, pace: Rates) -> float | None:
+    """How often an actor gets a new policy."""
+    return steps_per_update / pace.learner if pace.learner else None
+
+
+def relations(steps_per_update: int, pace: Rates) -> dict[str, Any]:
+    """How the clocks hang together at this pace."""
     return {
-        **counts,
+        "learner_steps_per_s": pace.learner,
+        "actor_steps_per_s": pace.actor,
         "versions_per_s": pace.version,
+        "seconds_between_versions": seconds_between_versions(steps_per_update, pace),
         "updates_per_actor_step_seen": pace.learner_per_actor,
         "steps_per_update": steps_per_update,
         "in_words": in_words(steps_per_update, pace),
@@ -118,19 +133,21 @@ def hub_clocks(counts: dict[str, Any], steps_per_update: int) -> dict[str, Any]:
     }
 
 
+def hub_clocks(counts: dict[str, Any], steps_per_update: int) -> dict[str, Any]:
+    """What a hub counts, with what follows from it."""
+    learner, actor = counts["learner_steps_per_s"] or None, counts["actor_steps_per_s"] or None
+    pace = Rates(learner, actor, learner / steps_per_update if learner else None)
+    return {**relations(steps_per_update, pace), **counts}
+
+
 def summary(readings: Sequence[Reading], steps_per_update: int, updates_per_actor_step: float) -> dict[str, Any]:
     """Everything at once, as the API gives it."""
     pace = rates(readings)
     now = readings[-1] if readings else Reading(Clocks(0, 0, 0), 0.0)
     return {
+        **relations(steps_per_update, pace),
         **asdict(now.clocks),
         "wall_s": now.wall_s,
-        "learner_steps_per_s": pace.learner,
-        "actor_steps_per_s": pace.actor,
-        "versions_per_s": pace.version,
         "updates_per_actor_step": pace.learner_per_actor,
         "updates_per_actor_step_wanted": updates_per_actor_step,
-        "steps_per_update": steps_per_update,
-        "in_words": in_words(steps_per_update, pace),
-        "table": [asdict(worth(steps, steps_per_update, pace)) for steps in TABLE_AT],
     }

@@ -12,10 +12,11 @@ import numpy as np
 from tandem.agents.sac import SAC
 from tandem.data.mixing import Mixture, route
 from tandem.data.replay import Replay
+from tandem.training.broken import FOLDER, keep_batch
 from tandem.training.config import TrainConfig
 from tandem.training.episodes import EpisodeLog
 from tandem.training.run import RunFolder
-from tandem.types import Metrics, PolicySnapshot, Spec, Transition
+from tandem.types import Batch, Metrics, PolicySnapshot, Spec, Transition
 
 DIVERGED = 10.0
 """Q values beyond this many return ranges cannot be: the update went wrong."""
@@ -63,7 +64,10 @@ class Learner:
         self.rolled_back = 0
         """Times the last good state had to be restored."""
         self._metrics: Any = None
+        self._metrics_batch: Batch | None = None
         self.latest: Metrics = {}
+        self.policy_metrics: Metrics = {}
+        """How large the published parameters are, and how far they moved since the version before."""
 
     def start_from(self, snapshot: PolicySnapshot) -> None:
         """Take over the parameters of a policy; critics stay as they are, so they have to catch up first."""
@@ -97,7 +101,7 @@ class Learner:
         if self.steps % self.config.log_period == 0:
             # read the row before last: its numbers are there, those of this update are still being computed
             self._read_metrics()
-            self._metrics = metrics
+            self._metrics, self._metrics_batch = metrics, batch
         if self.steps % self.config.steps_per_update == 0:
             self.publish()
 
@@ -107,7 +111,8 @@ class Learner:
             self._check_sanity()
         self.version = self._run.next_version()
         self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
-        self.snapshot = self.current_policy()
+        before, self.snapshot = self.snapshot, self.current_policy()
+        self.policy_metrics = _movement(before, self.snapshot)
         self._link.publish(self.snapshot)
         self._say(f"[LEARNER] Network parameters published successfully (version {self.version}, {self.snapshot.hash})")
 
@@ -129,7 +134,9 @@ class Learner:
             self._good_state = self.agent.copy(self.state)
             return
         self.rolled_back += 1
-        self._metrics = None
+        if self._metrics_batch is not None:
+            keep_batch(self._run.path / FOLDER, self.spec, self.steps, problem, self.latest, self._metrics_batch)
+        self._metrics = self._metrics_batch = None
         self.state = self.agent.copy(self._good_state)
         self._say(f"[LEARNER] {problem} at step {self.steps}: back to the last good state ({self.rolled_back} times so far)")
         self._run.event("rolled_back", learner_step=self.steps, problem=problem, count=self.rolled_back)
@@ -145,6 +152,7 @@ class Learner:
             "rolled_back": self.rolled_back,
             "random": json.dumps(self._random.bit_generator.state),
             "latest": self.latest,
+            "policy_metrics": self.policy_metrics,
             "published_at": self.snapshot.learner_step if self.snapshot else -1,
             "published": dict(self.snapshot.parameters) if self.snapshot else {},
         }
@@ -157,6 +165,7 @@ class Learner:
         self.version, self.rolled_back = saved["version"], saved["rolled_back"]
         self._random.bit_generator.state = json.loads(saved["random"])
         self.latest = saved["latest"]
+        self.policy_metrics = saved.get("policy_metrics", {})
         if saved["published"]:
             self.snapshot = PolicySnapshot(self.version, saved["published_at"], saved["published"])
 
@@ -166,6 +175,19 @@ def follow(trail: str, steps: Iterable[Transition]) -> str:
     for step in steps:
         trail = hashlib.sha256(f"{trail} {step.source} {step.seq}".encode()).hexdigest()
     return trail
+
+
+def _movement(before: PolicySnapshot | None, now: PolicySnapshot) -> Metrics:
+    """A policy that is published again and again without having moved is not learning."""
+
+    def norm(arrays: Iterable[np.ndarray]) -> float:
+        return float(np.sqrt(sum(np.square(array, dtype=np.float64).sum() for array in arrays)))
+
+    parameters = now.parameters
+    size = {"policy/norm": norm(parameters.values())}
+    if before is None:
+        return size
+    return size | {"policy/change": norm(parameters[name] - before.parameters[name] for name in parameters)}
 
 
 def _impossible(metrics: Metrics, spec: Spec) -> str | None:

@@ -188,6 +188,7 @@ def end_with_supervisor() -> None:
 
 
 def _hub(run: Path, settings: dict[str, Any]) -> None:
+    from tandem.doctor.diagnosis import for_hub
     from tandem.link.hub import Hub
     from tandem.training.clocks import hub_clocks
 
@@ -204,6 +205,7 @@ def _hub(run: Path, settings: dict[str, Any]) -> None:
         actor_settings=settings["actor_settings"],
         say=lambda line: _log(run, line),
         clocks=lambda counts: hub_clocks(counts, steps_per_update),
+        findings=for_hub(run),
     )
     hub.serve()
 
@@ -215,6 +217,7 @@ def _log(run: Path, line: str) -> None:
 
 
 def _trainer(run: Path, settings: dict[str, Any]) -> None:
+    from tandem.doctor.watch import watch_trainer
     from tandem.training.beside import train_beside
     from tandem.training.display import Display
     from tandem.training.recipes import config_from
@@ -226,18 +229,20 @@ def _trainer(run: Path, settings: dict[str, Any]) -> None:
         run,
         Display(settings["mode"], verbose=settings["verbose"]),
         init_from=None if init_from is None else Path(init_from),
+        watch=watch_trainer(run),
     )
 
 
 def _actor(arguments: list[str]) -> None:
     import tyro
 
+    from tandem.doctor.watch import watch_actor
     from tandem.training.acting import ActorArgs, act_here
 
     args = tyro.cli(ActorArgs, args=arguments)
     run = args.run
     assert run is not None, "a supervisor's actor is given its run"
-    act_here(args, lambda line: _log(run, line))
+    act_here(args, lambda line: _log(run, line), watch_actor())
 
 
 def main() -> NoReturn:

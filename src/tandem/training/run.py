@@ -5,6 +5,7 @@
     checkpoints/     state to resume from, best policy     events.jsonl    what happened and when
     policy_version   publications so far                   train.log       the lines of both loops
     incarnation      restarts of the trainer so far        summary.json    how it ended
+    broken/          where a run left the finite numbers: states and batches for `tandem doctor replay`
 
 Nothing here can stop a run but a full disk under the journal or a checkpoint.
 """
@@ -13,10 +14,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
 
+from tandem import __version__
 from tandem.errors import ConfigError, FileMissing
 from tandem.files import write_atomically
 from tandem.training.clocks import Clocks
@@ -85,11 +89,12 @@ class RunFolder:
         write_atomically(path, str(number).encode())
         return number
 
-    def log_metrics(self, clocks: Clocks, metrics: Metrics) -> None:
-        """One row. Every row says where all the clocks stood."""
+    def log_metrics(self, clocks: Clocks, metrics: Metrics) -> dict[str, Any]:
+        """One row, which it returns. Every row says where all the clocks stood."""
         row = {**dataclasses.asdict(clocks), "wall_s": round(self.wall_s, 3), "incarnation": self.incarnation, **metrics}
         self._append("metrics.jsonl", json.dumps(row))
         self.loggers.log(clocks.learner_step, metrics)
+        return row
 
     def event(self, kind: str, **details: Any) -> None:
         """Something that happened: started, resumed, published first, rolled back, evaluated, stopped."""
@@ -118,6 +123,11 @@ class RunFolder:
 
     def close(self) -> None:
         self.loggers.close()
+
+
+def this_machine() -> dict[str, Any]:
+    """Where and by what a run was started: figures of another machine are not to be judged by this one's."""
+    return {"host": socket.gethostname(), "cores": os.cpu_count(), "tandem": __version__}
 
 
 def plain(value: Any) -> Any:

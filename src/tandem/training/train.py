@@ -16,17 +16,20 @@ from tandem.envs.registry import make_batch
 from tandem.link.inproc import InprocLink
 from tandem.teleop.operator import HandsOff
 from tandem.training.actor import Actor
+from tandem.training.broken import FOLDER
 from tandem.training.config import TrainConfig
 from tandem.training.display import Display
 from tandem.training.loggers import TensorBoard, WandB
 from tandem.training.run import RunFolder
 from tandem.training.stopping import interruptible
-from tandem.training.trainer import Trainer
+from tandem.training.trainer import Trainer, Watch
 from tandem.training.transfer import starting_policy
 from tandem.types import PolicySnapshot, Spec
 
 
-def train(config: TrainConfig, path: Path, display: Display, *, resume: bool = False, init_from: Path | None = None) -> dict[str, Any]:
+def train(
+    config: TrainConfig, path: Path, display: Display, *, resume: bool = False, init_from: Path | None = None, watch: Watch | None = None
+) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_batch(config.task, config.num_envs)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
@@ -40,6 +43,7 @@ def train(config: TrainConfig, path: Path, display: Display, *, resume: bool = F
     with Journal.open(run.journal, spec, read_only=False) if resume else Journal.create(run.journal, spec) as journal, display:
         link = InprocLink(journal)
         trainer = Trainer(config, run, spec, demos, display, link)
+        trainer.watch = watch or trainer.watch
         actor = Actor(
             env,
             link,
@@ -48,6 +52,7 @@ def train(config: TrainConfig, path: Path, display: Display, *, resume: bool = F
             seed=config.seed,
             random_steps=config.random_steps,
             say=trainer.log,
+            broken=run.path / FOLDER,
         )
         if resume:
             _restore(trainer, actor, journal)

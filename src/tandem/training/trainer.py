@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,9 +25,12 @@ from tandem.training.display import Display
 from tandem.training.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
 from tandem.training.learner import Learner, LearnerLink
 from tandem.training.policy import act_with, describe
-from tandem.training.run import RunFolder
+from tandem.training.run import RunFolder, plain, this_machine
 from tandem.training.stopping import INTERRUPTED
 from tandem.types import Metrics, PolicySnapshot, Spec, Transition
+
+Watch = Callable[[dict[str, Any]], Iterable[str]]
+"""Is shown every row of metrics; what it finds wrong it says once, in words."""
 
 
 class TrainerLink(LearnerLink, Protocol):
@@ -63,6 +67,8 @@ class Trainer:
         self.stop_reason: str | None = None
         self.before_evaluation: Callable[[], None] = lambda: None
         """Told to whoever must know that learning pauses for it."""
+        self.watch: Watch = lambda row: ()
+        self._busy_s = 0.0
         self._said: set[str] = set()
         self.log(f"demo buffer size: {len(self.learner.demos)}")
 
@@ -80,7 +86,7 @@ class Trainer:
 
     def begin(self, start: PolicySnapshot | None) -> None:
         """A new run, from random parameters or from a policy that exists; the actors get it before they move."""
-        self.run.event("started", seed=self.config.seed, init_from=None if start is None else start.hash)
+        self.run.event("started", seed=self.config.seed, init_from=None if start is None else start.hash, **this_machine())
         self.log(f"online buffer size: {len(self.learner.online)}")
         if start is not None:
             self.learner.start_from(start)
@@ -103,10 +109,12 @@ class Trainer:
     def step(self) -> None:
         """One learner step, paid for, and what follows from it."""
         self.progress.credit -= 1
+        began = time.perf_counter()
         self.learner.step()
+        self._busy_s += time.perf_counter() - began
         config, step = self.config, self.learner.steps
         if step % config.log_period == 0:
-            self.report(self.learner.latest | self.learner.episodes.metrics() | self._clock_metrics())
+            self.report(self.learner.latest | self.learner.policy_metrics | self.learner.episodes.metrics() | self._clock_metrics())
         self.display.training(self.clocks, config.max_steps, self.learner.episodes.success_rate, self.learner.latest, self._seconds_left())
         if config.eval_period and step % config.eval_period == 0 and self._worth_evaluating():
             self.evaluate()
@@ -120,8 +128,11 @@ class Trainer:
         return self.learner.steps % self.config.checkpoint_period == 0
 
     def report(self, metrics: Metrics) -> None:
-        self.run.log_metrics(self.clocks, metrics)
+        row = self.run.log_metrics(self.clocks, metrics)
         self.display.metrics_row(self.clocks, metrics)
+        for warning in self.watch(row):
+            self.run.event("warned", learner_step=self.learner.steps, warning=warning)
+            self.log(warning)
 
     def _worth_evaluating(self) -> bool:
         """A policy that fails takes the longest to evaluate and is not the one to stop with: it waits until half of what is wanted."""
@@ -140,7 +151,10 @@ class Trainer:
         return None if self.config.max_minutes is None else self.config.max_minutes * 60 - self.run.wall_s
 
     def _clock_metrics(self) -> Metrics:
+        busy_s, self._busy_s = self._busy_s, 0.0
         return {
+            # while the learner is what everyone waits for, this is what a step takes; otherwise less, because it ends in the background
+            "clock/learner_step_ms": 1e3 * busy_s / self.config.log_period,
             "clock/policy_lag": float(self.learner.version - self.learner.acted_with),
             "clock/online_transitions": float(len(self.learner.online)),
         }
@@ -205,7 +219,8 @@ class Trainer:
         if self.progress.best_step >= 0 and best.exists():
             self.best = read_policy(best, self.spec)[0]
         actor = checkpoint.loops["actor"]
-        self.run.event("resumed", learner_step=self.learner.steps, exact=actor is not None and actor["env"] is not None)
+        exact = actor is not None and actor["env"] is not None
+        self.run.event("resumed", learner_step=self.learner.steps, exact=exact, config=plain(self.config), **this_machine())
         self.display.say(f"resumed {self.run.path} at learner step {self.learner.steps:,}, actor step {self.learner.received:,}")
 
     def finish(self, reason: str) -> dict[str, Any]:

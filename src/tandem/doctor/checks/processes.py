@@ -1,0 +1,83 @@
+"""Are hub and trainer alive, and have they room to write?"""
+
+from __future__ import annotations
+
+from tandem.doctor import limits
+from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Bytes, Finding, Seconds
+from tandem.doctor.records import Records
+
+
+def run_broke(records: Records) -> Finding | None:
+    """It left the finite numbers and did not go on: states of a simulation, or PPO's own word."""
+    since = records.started_at or 0.0
+    simulations = [path for path in records.broken if path.name.startswith("simulation") and path.stat().st_mtime > since]
+    told = [event for event in records.events_of("broken") if event["time"] >= since]
+    if not simulations and not told:
+        return None
+    kept = simulations[-1] if simulations else records.broken[-1] if records.broken else None
+    ended = not (records.running and records.hub_fresh)
+    facts = {"file": str(kept) if kept else None, "detail": told[-1].get("problem") if told else None}
+    return Finding("run_broke", PROBLEM if ended else WARNING, facts)
+
+
+def run_died(records: Records) -> Finding | None:
+    if records.state != "dead":
+        return None
+    silent = Seconds(records.now - records.written_at) if records.written_at is not None else None
+    command = "ppo" if records.kind == "ppo" else "train"
+    return Finding("run_died", PROBLEM, {"silent": silent, "learner_step": records.clocks.learner_step, "command": command})
+
+
+def disk_full(records: Records) -> Finding | None:
+    trouble = records.live.status["journal"]["trouble"] if records.live is not None else ""
+    if not trouble and records.live is None:
+        told = records.events_of("storage_trouble", "storage_well_again")
+        trouble = told[-1].get("problem", "") if told and told[-1]["kind"] == "storage_trouble" else ""
+    if not trouble:
+        return None
+    free = Bytes(records.machine.disk_free) if records.machine is not None else None
+    return Finding("disk_full", PROBLEM, {"detail": trouble, "free": free})
+
+
+def journal_unreadable(records: Records) -> Finding | None:
+    return Finding("journal_unreadable", PROBLEM, {"detail": records.journal_problem}) if records.journal_problem else None
+
+
+def hub_silent(records: Records) -> Finding | None:
+    """Its view in the folder grows old while the trainer goes on."""
+    live = records.live
+    if live is None or live.closed or records.hub_fresh or not records.running:
+        return None
+    return Finding("hub_silent", PROBLEM, {"silent": Seconds(records.now - live.time)})
+
+
+def trainer_dead(records: Records) -> Finding | None:
+    """No sign of life. Compiling the first update and evaluating take long without one; that is not it."""
+    live = records.live
+    if live is None or not records.hub_fresh or live.status["trainer"]["alive"]:
+        return None
+    begun = records.clocks.learner_step > 0
+    if live.phase in ("filling", "paused") or (live.phase == "training" and begun):
+        return Finding("trainer_dead", PROBLEM, {"phase": live.phase, "learner_step": records.clocks.learner_step})
+    return None
+
+
+def often_restarted(records: Records) -> Finding | None:
+    recent = [event for event in records.events_of("restarted") if records.now - event["time"] < limits.RECENTLY_S]
+    if len(recent) < limits.OFTEN_RESTARTED or not records.running:
+        return None
+    facts = {"times": len(recent), "part": recent[-1].get("part"), "signal": recent[-1].get("signal")}
+    return Finding("often_restarted", WARNING, facts)
+
+
+def paused(records: Records) -> Finding | None:
+    if records.live is None or not records.hub_fresh or records.live.phase != "paused":
+        return None
+    return Finding("paused", WARNING, {"learner_step": records.clocks.learner_step})
+
+
+def interrupted(records: Records) -> Finding | None:
+    if records.state != "finished" or not records.summary or records.summary.get("stopped") != "interrupted":
+        return None
+    command = "ppo" if records.kind == "ppo" else "train"
+    return Finding("interrupted", NOTE, {"learner_step": records.clocks.learner_step, "command": command})

@@ -1,0 +1,472 @@
+"""What is known of a run, loaded once: a folder, a hub's live view, or a single row. The checks only read it.
+
+A part that is not known is None or empty, and the checks that need it say nothing. Large files are sampled: of the journal
+the newest rows and blocks spread over the rest, of the metrics every k-th row and the newest ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from tandem.data.demos import PARTIAL_SUFFIX, Recording, read_recording
+from tandem.data.journal import Journal, Source
+from tandem.data.report import Report, report_on
+from tandem.data.validation import Validator
+from tandem.doctor import limits
+from tandem.doctor.machine import Machine, look_at_machine
+from tandem.doctor.probe import Probe
+from tandem.errors import FileMissing, FileUnreadable, TandemError
+from tandem.training.broken import FOLDER
+from tandem.training.clocks import Clocks, Rates, Reading, rates
+from tandem.types import Spec, Transition
+
+TAIL = 1000
+BLOCKS, BLOCK = 30, 40
+SAMPLE_BYTES = 20 * 2**20
+"""Of the journal at most this much is read: steps with images are large."""
+MAX_ROWS = 10_000
+NEWEST_ROWS = 2000
+DEMO_ROWS = 5000
+LOG_HEAD, LOG_TAIL = 2**16, 2**18
+
+State = Literal["running", "finished", "dead"]
+
+
+@dataclass(frozen=True)
+class Live:
+    """How hub, trainer and actors were at one moment (`Hub.live`)."""
+
+    time: float
+    status: Mapping[str, Any]
+    clocks: Mapping[str, Any]
+    actors: Sequence[Mapping[str, Any]]
+    closed: bool = False
+
+    @property
+    def phase(self) -> str:
+        return self.clocks.get("phase", "")
+
+    @property
+    def connected(self) -> list[Mapping[str, Any]]:
+        return [actor for actor in self.actors if actor["connected"]]
+
+
+@dataclass(frozen=True)
+class JournalFigures:
+    """The journal in counts and samples."""
+
+    accepted: int
+    rejected: int
+    reasons: Sequence[tuple[str, int]]
+    sources: Sequence[Source]
+    bytes: int
+    tail: Sequence[Transition]
+    """The newest steps."""
+    blocks: Sequence[Sequence[Transition]]
+    """Runs of consecutive rows, spread over the whole."""
+
+    @functools.cached_property
+    def sample(self) -> list[Transition]:
+        """All steps that were looked at, each once, in their order."""
+        steps = {(step.source, step.seq): step for block in (*self.blocks, self.tail) for step in block}
+        return list(steps.values())
+
+    @functools.cached_property
+    def ends(self) -> list[Transition]:
+        return [step for step in self.sample if step.last]
+
+
+@dataclass(frozen=True)
+class DemoFile:
+    """One file of demonstrations that the run was given."""
+
+    path: Path
+    problem: str = ""
+    """Why it cannot be read; empty if it can."""
+    missing: bool = False
+    spec: Spec | None = None
+    steps: int = 0
+    unusable: Sequence[str] = ()
+    """Reasons, with their places."""
+    report: Report | None = None
+    rewarded: bool = False
+    starts: Sequence[Transition] = ()
+    """First steps of episodes."""
+
+
+@dataclass(frozen=True)
+class LogMarks:
+    """What the two loops have said (`train.log`), as far as it matters."""
+
+    initial_network_sent: bool = False
+    demo_buffer: int | None = None
+    published: Sequence[tuple[int, str]] = ()
+    """The newest versions and their hashes."""
+    received: int | None = None
+    """The newest version that an actor said it took."""
+
+
+@dataclass(frozen=True)
+class Records:
+    """Everything the checks may look at."""
+
+    now: float
+    task: str
+    spec: Spec
+    config: Mapping[str, Any] = field(default_factory=dict)
+    path: Path | None = None
+    rows: Sequence[Mapping[str, Any]] = ()
+    events: Sequence[Mapping[str, Any]] = ()
+    log: LogMarks = field(default_factory=LogMarks)
+    summary: Mapping[str, Any] | None = None
+    written_at: float | None = None
+    """When a file of the run last changed."""
+    journal: JournalFigures | None = None
+    journal_problem: str = ""
+    demos: Sequence[DemoFile] | None = None
+    critics_differ: float | None = None
+    """Largest relative difference between the first critic and another, in the newest checkpoint."""
+    broken: Sequence[Path] = ()
+    """What was left when it broke, newest last."""
+    address: str | None = None
+    """Where the hub listens, or listened."""
+    live: Live | None = None
+    probe: Probe | None = None
+    machine: Machine | None = None
+    own_actions: np.ndarray | None = None
+    """Newest actions that were the policy's, `(n, action_dim)`."""
+
+    # ---- what it is
+
+    @property
+    def kind(self) -> str:
+        """`rlpd`, `ppo`, or something else (`bc`)."""
+        if "num_steps_per_env" in self.config:
+            return "ppo"
+        return "rlpd" if "steps_per_update" in self.config else "other"
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """Of the run, or of its agent."""
+        agent = self.config.get("agent") or {}
+        return self.config.get(name, agent.get(name, default))
+
+    @property
+    def sparse(self) -> bool:
+        return self.spec.return_range is not None
+
+    @property
+    def label(self) -> str:
+        """How to name the run in a command."""
+        return str(self.path) if self.path is not None else "RUN"
+
+    # ---- when it is
+
+    @property
+    def hub_fresh(self) -> bool:
+        return self.live is not None and not self.live.closed and self.now - self.live.time < limits.FRESH_S
+
+    @functools.cached_property
+    def state(self) -> State:
+        if self.hub_fresh:
+            return "running"
+        recently = self.written_at is not None and self.now - self.written_at < limits.ASLEEP_S
+        if self.summary is not None:
+            return "finished"
+        return "running" if recently or self.path is None else "dead"
+
+    @property
+    def running(self) -> bool:
+        return self.state == "running"
+
+    @functools.cached_property
+    def clocks(self) -> Clocks:
+        """The newest word on each of the three."""
+        told: list[Mapping[str, Any]] = [row for row in (*self.rows[-1:], self.summary, self.live and self.live.clocks) if row]
+        newest = {
+            name: max((int(row.get(name, 0)) for row in told), default=0) for name in ("learner_step", "actor_step", "policy_version")
+        }
+        if self.journal is not None:
+            newest["actor_step"] = max(newest["actor_step"], self.journal.accepted)
+        if self.log.published:
+            newest["policy_version"] = max(newest["policy_version"], self.log.published[-1][0])
+        return Clocks(**newest)
+
+    @functools.cached_property
+    def readings(self) -> list[Reading]:
+        return [
+            Reading(Clocks(row["learner_step"], row["actor_step"], row["policy_version"]), row["wall_s"])
+            for row in self.rows
+            if "wall_s" in row
+        ]
+
+    @functools.cached_property
+    def pace(self) -> Rates:
+        """By the hub where there is one that sees something move, else over the newest rows."""
+        if self.hub_fresh and self.live is not None:
+            learner, actor = self.live.clocks.get("learner_steps_per_s"), self.live.clocks.get("actor_steps_per_s")
+            if learner or actor:
+                return Rates(learner or None, actor or None, self.live.clocks.get("versions_per_s"))
+        return rates(self.readings[-max(20, len(self.readings) // 5) :])
+
+    @property
+    def started_at(self) -> float | None:
+        """Of the newest start."""
+        return next((event["time"] for event in reversed(self.events) if event.get("kind") in ("started", "resumed")), None)
+
+    @functools.cached_property
+    def host(self) -> str | None:
+        return next((event["host"] for event in reversed(self.events) if "host" in event), None)
+
+    @property
+    def here(self) -> bool:
+        """Was it started on this machine?"""
+        return self.machine is not None and self.host == self.machine.host
+
+    # ---- numbers over time
+
+    def series(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Learner steps and values of one metric, finite or not."""
+        found = [(row["learner_step"], row[name]) for row in self.rows if isinstance(row.get(name), (int, float))]
+        steps, values = zip(*found, strict=True) if found else ((), ())
+        return np.asarray(steps, float), np.asarray(values, float)
+
+    def newest(self, name: str, count: int = 0) -> np.ndarray:
+        """The last fifth of a metric, at least `count` values; empty where there are fewer."""
+        _, values = self.series(name)
+        wanted = max(count, len(values) // 5, 1)
+        return values[-wanted:] if len(values) >= max(count, 1) else np.zeros(0)
+
+    @functools.cached_property
+    def success(self) -> float | None:
+        """Of the newest training episodes."""
+        for name in ("environment/episode/success", "Train/mean_success"):
+            values = self.newest(name)
+            if len(values):
+                return float(values[-1])
+        return None
+
+    @functools.cached_property
+    def episodes(self) -> int | None:
+        """How many have ended, estimated from steps and their mean length where nobody counted."""
+        lengths = [*self.series("environment/episode/l")[1], *self.series("Train/mean_episode_length")[1]]
+        return int(self.clocks.actor_step / max(1.0, float(np.mean(lengths)))) if lengths else None
+
+    def events_of(self, *kinds: str) -> list[Mapping[str, Any]]:
+        return [event for event in self.events if event.get("kind") in kinds]
+
+
+# ---- loading
+
+
+def load_run(path: Path, live: Mapping[str, Any] | None = None, now: float | None = None) -> Records:
+    """All that the folder of a run says; `live` from the hub itself, else as the hub last wrote it."""
+    now = time.time() if now is None else now
+    described = _described(path)
+    spec = Spec.from_json(described["spec"])
+    events = list(_json_lines(path / "events.jsonl"))
+    config = next((event["config"] for event in reversed(events) if event.get("kind") == "resumed" and "config" in event), None)
+    config = config or described.get("config") or {}
+    journal, journal_problem = _journal(path / "journal.db")
+    return Records(
+        now=now,
+        task=described["task"],
+        spec=spec,
+        config=config,
+        path=path,
+        rows=_metrics(path / "metrics.jsonl"),
+        events=events,
+        log=_log_marks(path / "train.log"),
+        summary=_summary(path),
+        written_at=_written_at(path),
+        journal=journal,
+        journal_problem=journal_problem,
+        demos=[_demo_file(_demo_path(path, name)) for name in config.get("demos") or ()],
+        critics_differ=_critics_differ(path / "checkpoints"),
+        broken=sorted((path / FOLDER).glob("*.msgpack"), key=lambda file: file.stat().st_mtime),
+        address=(_json(path / "hub.json") or {}).get("address"),
+        live=_live(live or _json(path / "live.json")),
+        machine=look_at_machine(path),
+        own_actions=_own_actions(journal),
+    )
+
+
+def _described(path: Path) -> dict[str, Any]:
+    file = path / "config.json"
+    if not file.exists():
+        raise FileMissing(f"{path} is not a run folder: it has no config.json (looked in {path.absolute()})")
+    described = _json(file)
+    if described is None or "spec" not in described or "task" not in described:
+        raise FileUnreadable(f"{file} is damaged. Restore it from a copy.")
+    return described
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Whole rows only: the last may have been cut by a crash."""
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            if isinstance(row, dict):
+                yield row
+
+
+def _metrics(path: Path) -> list[dict[str, Any]]:
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    if len(lines) > MAX_ROWS:
+        every = -(-len(lines) // (MAX_ROWS - NEWEST_ROWS))
+        older, newest = lines[:-NEWEST_ROWS], lines[-NEWEST_ROWS:]
+        lines = [line for number, line in enumerate(older) if number % every == 0 or b'"eval/' in line] + newest
+    rows = []
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            row = json.loads(line)
+            if isinstance(row, dict) and "learner_step" in row:
+                rows.append(row)
+    return rows
+
+
+def _log_marks(path: Path) -> LogMarks:
+    if not path.exists():
+        return LogMarks()
+    with path.open("rb") as file:
+        text = file.read(LOG_HEAD).decode(errors="replace")
+        size = path.stat().st_size
+        if size > LOG_HEAD:
+            file.seek(max(LOG_HEAD, size - LOG_TAIL))
+            text += file.read().decode(errors="replace")
+    demos = re.findall(r"demo buffer size: (\d+)", text)
+    published = re.findall(r"published successfully \(version (\d+), (\w+)\)", text)
+    received = re.findall(r"Received network parameters update at step \d+! \(version (\d+)", text)
+    return LogMarks(
+        initial_network_sent="sent initial network to actor" in text,
+        demo_buffer=int(demos[-1]) if demos else None,
+        published=[(int(version), name) for version, name in published[-10:]],
+        received=max((int(version) for version in received[-100:]), default=None),
+    )
+
+
+def _summary(path: Path) -> dict[str, Any] | None:
+    """Of the last end, unless the run has gone on since."""
+    file = path / "summary.json"
+    if not file.exists():
+        return None
+    metrics = path / "metrics.jsonl"
+    if metrics.exists() and metrics.stat().st_mtime > file.stat().st_mtime + 5:
+        return None
+    return _json(file)
+
+
+def _written_at(path: Path) -> float | None:
+    names = ("metrics.jsonl", "events.jsonl", "train.log", "journal.db", "journal.db-wal", "config.json")
+    return max(((path / name).stat().st_mtime for name in names if (path / name).exists()), default=None)
+
+
+def _live(told: Mapping[str, Any] | None) -> Live | None:
+    if not isinstance(told, Mapping) or "status" not in told:
+        return None
+    return Live(told["time"], told["status"], told["clocks"], told["actors"], bool(told.get("closed")))
+
+
+def _journal(path: Path) -> tuple[JournalFigures | None, str]:
+    if not path.exists():
+        return None, ""
+    try:
+        with Journal.open(path) as journal:
+            accepted, rejected = journal.counts()
+            size = sum(file.stat().st_size for file in path.parent.glob(path.name + "*"))
+            fits = max(1, int(SAMPLE_BYTES * max(1, accepted + rejected) / max(1, size)))
+            tail = [step for _, step in journal.read(journal.start_of_last(min(TAIL, fits)))]
+            starts = np.linspace(0, max(0, journal.last_ord() - BLOCK), min(BLOCKS, 1 + fits // BLOCK)).astype(int)
+            blocks = [[step for _, step in journal.read(int(start), BLOCK)] for start in dict.fromkeys(starts)]
+            reasons = journal.reasons() if rejected else []
+            return JournalFigures(accepted, rejected, reasons, journal.sources(), size, tail, blocks), ""
+    except TandemError as problem:
+        return None, str(problem)
+
+
+def _own_actions(journal: JournalFigures | None) -> np.ndarray | None:
+    own = [step.action.reshape(-1) for step in journal.tail if not step.intervened] if journal is not None else []
+    return np.stack(own) if own else None
+
+
+def _demo_path(run: Path, name: str) -> Path:
+    """As it was given; a relative one may have been meant from where the run was started, so beside the run too."""
+    path = Path(name)
+    if path.exists() or path.is_absolute():
+        return path
+    beside = [parent / path for parent in run.absolute().parents]
+    return next((found for found in beside if found.exists()), path)
+
+
+def _demo_file(path: Path) -> DemoFile:
+    try:
+        recording, count = _recording(path)
+    except FileMissing as problem:
+        return DemoFile(path, str(problem), missing=True)
+    except (TandemError, OSError) as problem:
+        return DemoFile(path, str(problem))
+    validator = Validator(recording.spec)
+    reasons = [(step.episode, step.step, validator.reason(step)) for step in recording.transitions]
+    bad = [f"episode {row.episode}, step {row.step}: {row.reason}" for row in recording.rejected]
+    bad += [f"episode {episode}, step {step}: {reason}" for episode, step, reason in reasons if reason]
+    steps = recording.transitions
+    return DemoFile(
+        path,
+        spec=recording.spec,
+        steps=count,
+        unusable=bad,
+        report=report_on(recording) if steps and not bad else None,
+        rewarded=any(step.reward for step in steps),
+        starts=[step for step in steps if step.step == 0],
+    )
+
+
+def _recording(path: Path) -> tuple[Recording, int]:
+    """A file of demonstrations, of a large one the beginning, and how many steps it has."""
+    if path.suffix in (".db", PARTIAL_SUFFIX) and path.is_file():
+        with Journal.open(path) as journal:
+            accepted, _ = journal.counts()
+            if accepted > DEMO_ROWS:
+                steps = [step for _, step in journal.read(0, DEMO_ROWS)]
+                recording = Recording(path, "journal", journal.spec, steps, journal.rejected(), journal.created, journal.attributes)
+                return recording, accepted
+    recording = read_recording(path)
+    return recording, len(recording.transitions)
+
+
+def _critics_differ(checkpoints: Path) -> float | None:
+    """Critics that share a start, or became one, say the same: an ensemble of one."""
+    from safetensors import SafetensorError, safe_open  # late: a run that has no checkpoint yet does not need it
+
+    found = sorted(path for path in checkpoints.glob("[0-9]*") if path.name.isdigit()) if checkpoints.exists() else []
+    if not found:
+        return None
+    differences = []
+    try:
+        with safe_open(found[-1] / "agent.safetensors", framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118  not a dict
+                if name.startswith("critic/members/") and name.endswith("weight"):
+                    weights = np.asarray(file.get_tensor(name), np.float64)
+                    if len(weights) < 2:
+                        return None
+                    norm = float(np.linalg.norm(weights[0])) or 1.0
+                    differences.append(max(float(np.linalg.norm(other - weights[0])) for other in weights[1:]) / norm)
+    except (OSError, SafetensorError, ValueError):
+        return None  # being replaced just now
+    return max(differences, default=None)

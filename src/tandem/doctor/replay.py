@@ -1,0 +1,95 @@
+"""Opens what a run left when it broke: the last states are lived again, the batch is looked through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tandem.errors import ActionError, FileUnreadable, SimulationDiverged
+from tandem.observations import Layout
+from tandem.training.broken import read_broken
+from tandem.types import OBSERVATION_CLIP, Spec
+
+
+def replay(path: Path) -> Iterator[str]:
+    """What happened, line by line."""
+    found = read_broken(path)
+    try:
+        yield from _simulation(found) if found["kind"] == "simulation" else _batch(found)
+    except KeyError as missing:
+        raise FileUnreadable(f"{path} lacks {missing}: written by another version of Tandem?") from None
+
+
+def _simulation(found: Mapping[str, Any]) -> Iterator[str]:
+    """From the first state that was kept, with the same actions: in our simulations the same to the last bit."""
+    from tandem.envs.registry import make_batch  # late: MuJoCo
+
+    states, actions = found["states"], found["actions"]
+    yield f"{found['task']}: {found['problem']}"
+    yield f"{len(states)} states of {len(states[0]['physics'])} simulations, with the actions taken in them"
+    yield ""
+    env = make_batch(found["task"], len(states[0]["physics"]))
+    try:
+        env.restore({**states[0], "streams": json.loads(states[0]["streams"])})  # pyright: ignore[reportAttributeAccessIssue]
+        yield f"{'step':>6}  {'largest number of the state':>28}  {'in simulation':>14}  {'largest action':>14}"
+        for number, (state, action) in enumerate(zip(states, actions, strict=True)):
+            size = np.abs(np.asarray(state["physics"])).max(axis=1)
+            row = int(np.nanargmax(size)) if np.isfinite(size).any() else 0
+            yield f"{number - len(states) + 1:>6}  {size[row]:>28.4g}  {row:>14}  {np.abs(action).max():>14.3g}"
+            try:
+                env.step(action)
+            except (SimulationDiverged, ActionError) as problem:
+                yield ""
+                yield f"It breaks again, at the same place: {problem}" if number == len(states) - 1 else f"It breaks earlier: {problem}"
+                return
+        yield ""
+        yield "It does not break again: what decided it lies outside of states and actions (another version, a domain randomised anew)."
+    finally:
+        env.close()
+
+
+def _batch(found: Mapping[str, Any]) -> Iterator[str]:
+    """Every array of the batch in figures, and the rows that stand out."""
+    spec = Spec.from_json(json.loads(found["spec"]))
+    yield f"{spec.task}, learner step {found['learner_step']:,}: {found['problem']}"
+    yield ""
+    yield f"{'':20} {'shape':>16} {'low':>10} {'mean':>10} {'high':>10} {'not finite':>10}"
+    for name, array in found["batch"].items():
+        yield _figures(name, np.asarray(array))
+    yield ""
+    yield from _columns(spec, np.asarray(found["batch"]["observations"]))
+    yield from _rewards(spec, np.asarray(found["batch"]["rewards"]))
+    for name, value in found["metrics"].items():
+        yield f"  {name:34} {value:.4g}"
+
+
+def _figures(name: str, array: np.ndarray) -> str:
+    finite = array[np.isfinite(array)]
+    shown = (finite.min(), finite.mean(), finite.max()) if finite.size else (np.nan,) * 3
+    numbers = " ".join(f"{value:>10.4g}" for value in shown)
+    return f"{name:20} {'x'.join(map(str, array.shape)):>16} {numbers} {array.size - finite.size:>10}"
+
+
+def _columns(spec: Spec, observations: np.ndarray) -> Iterator[str]:
+    """Entries that are at the clip, or not finite, by name."""
+    layout = Layout(spec)
+    names = [f"{name}[{index}]" for name in layout.names for index in range(spec.observation[name].size)]
+    flat = observations.reshape(-1, len(names))
+    for index, name in enumerate(names):
+        clipped, bad = np.mean(np.abs(flat[:, index]) >= OBSERVATION_CLIP), np.sum(~np.isfinite(flat[:, index]))
+        if bad or clipped > 0:
+            yield f"{name}: {clipped:.1%} at the clip of {OBSERVATION_CLIP:g} scales, {bad} not finite"
+
+
+def _rewards(spec: Spec, rewards: np.ndarray) -> Iterator[str]:
+    if spec.return_range is None:
+        return
+    low, high = spec.return_range
+    outside = np.argwhere((rewards < low) | (rewards > high))
+    if len(outside):
+        place = tuple(int(i) for i in outside[0])
+        yield f"{len(outside)} rewards are outside of what a whole episode can bring ({low:g} to {high:g}): {rewards[place]:.4g} at {place}"

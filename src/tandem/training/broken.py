@@ -1,0 +1,66 @@
+"""What is left of a run that broke numerically: the last physics states, or the batch after which a number was none.
+
+    RUN/broken/simulation_<time>.msgpack    states before the last steps and the actions that were taken in them
+    RUN/broken/batch_<learner step>.msgpack the batch and the metrics of the update that could not be
+
+`tandem doctor replay FILE` opens them. Nothing here may be the reason that a run stops.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tandem.codec import CodecError, pack, unpack
+from tandem.errors import FileMissing, FileUnreadable
+from tandem.types import Batch, Metrics, Spec
+
+FOLDER = "broken"
+FORMAT = "tandem-broken-1"
+STATES_KEPT = 8
+"""Steps before the break; a simulation that explodes does so within a few."""
+MAX_BATCHES = 3
+"""A critic that diverges again and again leaves no more than these."""
+
+
+def keep_simulation(folder: Path, task: str, problem: str, trace: Sequence[tuple[dict[str, Any], np.ndarray]]) -> Path | None:
+    """The states and actions that led to it; None where they could not be written."""
+    states = [{**state, "streams": json.dumps(state["streams"])} for state, _ in trace]  # 128-bit integers, which msgpack has none of
+    path = folder / f"simulation_{time.strftime('%Y-%m-%d_%H-%M-%S')}.msgpack"
+    return _write(path, {"kind": "simulation", "task": task, "problem": problem, "states": states, "actions": [a for _, a in trace]})
+
+
+def keep_batch(folder: Path, spec: Spec, learner_step: int, problem: str, metrics: Metrics, batch: Batch) -> Path | None:
+    """The batch that an impossible number came out of."""
+    if len(list(folder.glob("batch_*"))) >= MAX_BATCHES:
+        return None
+    arrays = {name: np.asarray(array) for name, array in batch._asdict().items() if name not in ("raw", "next_raw")}
+    fields = {"problem": problem, "learner_step": learner_step, "metrics": dict(metrics), "spec": json.dumps(spec.to_json())}
+    return _write(folder / f"batch_{learner_step:08d}.msgpack", {"kind": "batch", **fields, "batch": arrays})
+
+
+def read_broken(path: Path) -> Mapping[str, Any]:
+    """What `keep_simulation` or `keep_batch` wrote."""
+    if not path.is_file():
+        raise FileMissing(f"there is no file {path} (looked in {path.absolute().parent}); a run that broke leaves them in RUN/{FOLDER}")
+    try:
+        found = unpack(path.read_bytes())
+    except CodecError as problem:
+        raise FileUnreadable(f"{path} cannot be read: {problem}") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise FileUnreadable(f"{path} was not left by a run that broke; those are in RUN/{FOLDER}")
+    return found
+
+
+def _write(path: Path, contents: dict[str, Any]) -> Path | None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(pack({"format": FORMAT, **contents}))
+    except OSError:  # the failure itself is told in any case
+        return None
+    return path

@@ -1,0 +1,89 @@
+"""Short real runs on `reach`, recorded once, and ways to spoil a copy of one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tandem.agents.sac import SACConfig
+from tandem.codec import pack_transition, unpack_transition
+from tandem.doctor.diagnosis import diagnose
+from tandem.doctor.records import Records, load_run
+from tandem.training.config import TrainConfig
+from tandem.training.display import Display
+from tandem.training.train import train
+from tandem.types import Transition
+
+SMALL = TrainConfig(
+    task="reach",
+    agent=SACConfig(hidden=(32, 32), learning_rate=1e-3),
+    batch_size=32,
+    training_starts=40,
+    steps_per_update=10,
+    eval_period=0,
+    final_episodes=0,
+    num_envs=8,
+    updates_per_actor_step=0.125,
+    max_steps=200,
+)
+
+
+def lived(path: Path, **changes: Any) -> Path:
+    """A real run in this process, with some settings changed."""
+    agent = dataclasses.replace(SMALL.agent, **{name: changes.pop(name) for name in ("learning_rate",) if name in changes})
+    resume, watch = changes.pop("resume", False), changes.pop("watch", None)
+    train(dataclasses.replace(SMALL, agent=agent, **changes), path, Display("quiet"), resume=resume, watch=watch)
+    return path
+
+
+def findings(run: Path | Records) -> list[dict[str, Any]]:
+    return diagnose(run if isinstance(run, Records) else load_run(run))["findings"]
+
+
+def first(run: Path | Records) -> str:
+    """The name of the first finding, which must be above a note."""
+    found = findings(run)
+    assert found and found[0]["severity"] != "note", f"nothing was found, only {[finding['name'] for finding in found]}"
+    return found[0]["name"]
+
+
+def assert_healthy(run: Path | Records | dict[str, Any]) -> None:
+    found = run["findings"] if isinstance(run, dict) else findings(run)
+    assert all(finding["severity"] == "note" for finding in found), found
+
+
+def copy_of(run: Path, path: Path) -> Path:
+    shutil.copytree(run, path)
+    return path
+
+
+def edit_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    contents = json.loads(path.read_text())
+    change(contents)
+    path.write_text(json.dumps(contents))
+
+
+def edit_rows(run: Path, change: Callable[[int, dict[str, Any]], dict[str, Any]]) -> None:
+    """Every row of the metrics; `change` is given its number and the row."""
+    path = run / "metrics.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(change(number, row)) + "\n" for number, row in enumerate(rows)))
+    (run / "summary.json").touch()  # still the end of it
+
+
+def edit_steps(run: Path, change: Callable[[int, Transition], Transition]) -> None:
+    """Every step of the journal; `change` is given its place from 0 and the step."""
+    connection = sqlite3.connect(run / "journal.db")
+    rows = connection.execute("SELECT ord, source, seq, record FROM steps ORDER BY ord").fetchall()
+    for number, (ord, source, seq, record) in enumerate(rows):
+        step = unpack_transition(record, source, seq)
+        changed = change(number, step)
+        if changed is not step:
+            connection.execute("UPDATE steps SET record = ? WHERE ord = ?", (pack_transition(changed), ord))
+    connection.commit()
+    connection.close()

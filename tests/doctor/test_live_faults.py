@@ -1,0 +1,290 @@
+"""Faults in real processes: a learner, actors behind a proxy, and the doctor asked as a person would ask it."""
+
+import asyncio
+import contextlib
+import dataclasses
+import http.server
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import connect
+
+from tandem.codec import pack
+from tandem.doctor.diagnosis import diagnose_run
+from tandem.envs.reach import SPEC
+from tandem.errors import LinkError
+from tandem.link.client import ActorClient
+from tests.doctor.doctor_samples import assert_healthy
+from tests.link.proxy import Proxy
+
+HERE = Path(__file__).parent
+SMALL = ("--hidden", "32", "32", "--batch-size", "32", "--training-starts", "40", "--steps-per-update", "10", "--eval-period", "0")
+SMALL = (*SMALL, "--final-episodes", "0", "--log-period", "10")
+
+
+def start(folder: Path, name: str, *command: str) -> subprocess.Popen[bytes]:
+    with (folder / f"{name}.log").open("ab") as log:
+        return subprocess.Popen([sys.executable, *command], stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def wait(what: str, done: Callable[[], Any], seconds: float = 60.0) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
+            if found := done():
+                return found
+        time.sleep(0.1)
+    raise AssertionError(f"after {seconds:.0f} s still not: {what}")
+
+
+def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
+    """`tandem doctor ... --json` in a process of its own: exit status and answer."""
+    environment = {name: value for name, value in os.environ.items() if name != "TANDEM_TOKEN"}
+    command = [sys.executable, "-m", "tandem.cli", "doctor", *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def names(diagnosis: dict[str, Any]) -> list[str]:
+    return [finding["name"] for finding in diagnosis["findings"]]
+
+
+# ---- healthy, at two ages
+
+
+def test_a_run_of_processes_is_healthy_while_it_is_young_and_when_it_is_done(demos: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    options = (*SMALL, "--num-envs", "4", "--updates-per-actor-step", "0.125", "--max-steps", "600", "--demos", str(demos), "--quiet")
+    command = start(tmp_path, "train", "-m", "tandem.cli", "train", "reach", "--run", str(run), *options)
+    try:
+        wait("its folder is there", lambda: (run / "live.json").exists())
+        assert_healthy(diagnose_run(run))
+        wait("it has learned a little", lambda: diagnose_run(run)["clocks"]["learner_step"] > 50)
+        young = diagnose_run(run)
+        assert_healthy(young)
+        assert young["state"] == "running" and young["clocks"]["learner_step"] < 600
+        assert command.wait(60) == 0
+    finally:
+        end(command)
+    done = diagnose_run(run)
+    assert done["state"] == "finished"
+    assert_healthy(done)
+
+
+# ---- one run after another fault
+
+
+class Rig:
+    """A learner that is asked for far more updates than it can make, and a real-time actor behind a proxy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.run = folder, folder / "run"
+        options = (*SMALL, "--max-steps", "1000000", "--updates-per-actor-step", "1000", "--timeout", "30", "--port", "0", "--quiet")
+        self.learner = start(folder, "learner", "-m", "tandem.cli", "learner", "reach", "--run", str(self.run), *options)
+        wait("the hub listens", lambda: (self.run / "hub.json").exists())
+        self.proxy = Proxy(int(self.address.rpartition(":")[2]))
+        self.actor = self.start_actor()
+        wait("it learns", lambda: self.look()["clocks"]["learner_step"] > 200)
+
+    @property
+    def address(self) -> str:
+        return json.loads((self.run / "hub.json").read_text())["address"]
+
+    @property
+    def token(self) -> str:
+        return (self.run / "token").read_text()
+
+    def start_actor(self, *program: str) -> subprocess.Popen[bytes]:
+        command = program or ("-m", "tandem.cli", "actor")
+        options = ("reach", "--learner", f"127.0.0.1:{self.proxy.port}", "--token-file", str(self.run / "token"), "--pace", "realtime")
+        spool = str(self.folder / "spool")
+        return start(self.folder, "actor", *command, *options, "--name", "arm", "--spool", spool, "--num-envs", "2", "--threads", "1")
+
+    def look(self) -> dict[str, Any]:
+        return diagnose_run(self.run)
+
+    def first(self, name: str, seconds: float = 30.0) -> dict[str, Any]:
+        """Wait until this is the first finding."""
+
+        def found() -> dict[str, Any] | None:
+            seen = self.look()
+            return seen if names(seen)[:1] == [name] else None
+
+        try:
+            return wait(f"{name} is first", found, seconds)
+        except AssertionError:
+            raise AssertionError(f"not {name} but {self.look()['findings']}") from None
+
+    def part(self, kind: str) -> int:
+        children = Path(f"/proc/{self.learner.pid}/task/{self.learner.pid}/children").read_text().split()
+        return next(int(child) for child in children if f"processes\0{kind}\0".encode() in Path(f"/proc/{child}/cmdline").read_bytes())
+
+    def command(self, command: str) -> None:
+        import urllib.request
+
+        asked = urllib.request.Request(
+            f"http://{self.address}/api/command",
+            json.dumps({"command": command, "to": "trainer"}).encode(),
+            {"Authorization": f"Bearer {self.token}"},
+        )
+        with urllib.request.urlopen(asked, timeout=5):
+            pass
+
+    def client(self, spec: Any, name: str) -> ActorClient:
+        options: dict[str, Any] = {"token": self.token, "name": name, "rows": 1, "pace": "fast", "spool": self.folder / "other"}
+        return ActorClient(self.address, spec, **options)
+
+    def close(self) -> None:
+        self.proxy.close()
+        end(self.actor)
+        end(self.learner)
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    rig = Rig(tmp_path_factory.mktemp("rig"))
+    yield rig
+    rig.close()
+
+
+def test_a_learner_that_cannot_keep_up(rig: Rig) -> None:
+    """1,000 updates for each of 20 actor steps a second were asked for."""
+    seen = rig.first("learner_slow")
+    assert seen["severity"] == "warning" and any("1e+03" in line or "1,000" in line for line in seen["findings"][0]["evidence"]), seen
+
+
+def test_the_address_the_token_and_the_hubs_own_diagnosis(rig: Rig, tmp_path: Path) -> None:
+    status, seen = doctor(rig.address, "--token-file", str(rig.run / "token"))
+    assert status == 1 and names(seen)[0] == "learner_slow" and seen["probe"]["outcome"] == "ok", seen
+    assert seen["clocks"]["steps_per_update"] == 10 and len(seen["checklist"]) == 9, "the hub has looked into its own folder"
+    (tmp_path / "token").write_text("x" * 43)
+    status, seen = doctor(rig.address, "--token-file", str(tmp_path / "token"))
+    assert status == 2 and names(seen) == ["wrong_token"] and "was given" in seen["findings"][0]["evidence"][0]
+    status, seen = doctor(rig.address)
+    assert status == 2 and names(seen) == ["wrong_token"] and "no token was given" in seen["findings"][0]["evidence"][0]
+
+
+def test_a_port_where_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    status, seen = doctor(f"127.0.0.1:{port}")
+    assert status == 2 and names(seen) == ["connection_refused"]
+
+
+def test_a_port_of_somebody_else() -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        status, seen = doctor(f"127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert status == 2 and names(seen) == ["not_a_hub"]
+
+
+def test_silence(rig: Rig) -> None:
+    """As behind a firewall: what is sent disappears."""
+    with Proxy(int(rig.address.rpartition(":")[2])) as proxy:
+        proxy.silent = True
+        status, seen = doctor(proxy.address, "--token-file", str(rig.run / "token"))
+    assert status == 2 and names(seen) == ["no_answer"]
+
+
+def test_a_name_that_nobody_has() -> None:
+    assert names(doctor("nobody.invalid:5588")[1]) == ["address_unknown"]
+
+
+def test_an_actor_with_other_observations_another_task_another_version(rig: Rig) -> None:
+    other = dataclasses.replace(
+        SPEC, observation={**SPEC.observation, "tcp_velocity": dataclasses.replace(SPEC.observation["tcp_velocity"], shape=(2,))}
+    )
+    with pytest.raises(LinkError):
+        rig.client(other, "camera").connect()
+    seen = rig.first("other_spec")
+    assert any("tcp_velocity" in line for line in seen["findings"][0]["evidence"])
+    with pytest.raises(LinkError):
+        rig.client(dataclasses.replace(SPEC, task="push"), "second").connect()
+    seen = rig.first("other_task")
+    assert any("push" in line for line in seen["findings"][0]["evidence"])
+
+    async def greet() -> None:
+        async with connect(f"ws://{rig.address}/link", additional_headers={"Authorization": f"Bearer {rig.token}"}) as connection:
+            header = pack({"kind": "hello", "protocol": 99, "name": "third"})
+            await connection.send(len(header).to_bytes(4, "little") + header)
+            await connection.recv()
+
+    asyncio.run(greet())
+    assert rig.first("other_version")
+    # once an actor of that name is welcome, it is history: the events are forgotten here, as they would be by a joining actor
+    events = rig.run / "events.jsonl"
+    events.write_text("".join(line + "\n" for line in events.read_text().splitlines() if '"refused"' not in line))
+    rig.first("learner_slow")
+
+
+def test_paused(rig: Rig) -> None:
+    rig.command("pause")
+    rig.first("paused")
+    rig.command("resume")
+    rig.first("learner_slow")
+
+
+def test_an_actor_that_is_stopped_and_one_that_is_killed(rig: Rig) -> None:
+    rig.actor.send_signal(signal.SIGSTOP)
+    seen = rig.first("actor_silent")
+    assert "arm" in seen["findings"][0]["evidence"][0]
+    rig.actor.send_signal(signal.SIGCONT)
+    rig.first("learner_slow")
+    rig.actor.kill()
+    rig.actor.wait()
+    rig.first("actor_gone")
+
+
+def test_a_disk_that_is_full(rig: Rig) -> None:
+    rig.actor = rig.start_actor()
+    rig.first("learner_slow")
+    pid = rig.part("hub")
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (min(path.stat().st_size for path in rig.run.glob("journal.db*")), hard))
+    # the hub cannot write its view now either, unless that is small: it is asked itself
+    status, seen = wait(
+        "the disk is full",
+        lambda: (told := doctor(rig.address, "--token-file", str(rig.run / "token")))[1]["findings"][0]["name"] == "disk_full" and told,
+    )
+    assert status == 2 and seen["findings"][0]["evidence"]
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+    rig.first("learner_slow")
+
+
+def test_an_actor_whose_callback_was_lost(rig: Rig) -> None:
+    end(rig.actor)
+    rig.actor = rig.start_actor(str(HERE / "deaf_actor.py"))
+    seen = rig.first("policies_not_applied", 60)
+    assert any("arm" in line for line in seen["findings"][0]["evidence"])
+
+
+def test_a_trainer_that_is_stopped(rig: Rig) -> None:
+    os.kill(rig.part("trainer"), signal.SIGSTOP)
+    try:
+        rig.first("trainer_dead")
+    finally:
+        os.kill(rig.part("trainer"), signal.SIGCONT)
