@@ -8,12 +8,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
 from tandem.agents.ppo import PPOConfig
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make, make_batch
 from tandem.errors import ConfigError, InvalidTransition, NotFinite
 from tandem.observations import Layout
+from tandem.training import on_policy, transfer
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint
 from tandem.training.collector import Collector
 from tandem.training.display import Display
@@ -22,9 +24,11 @@ from tandem.training.on_policy import OnPolicyRun, orders, train_ppo
 from tandem.training.policy import PolicyOperator, act_with, load_policy
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_recipes import PRESETS, ppo_config_of, ppo_defaults_for
-from tandem.training.recipes import config_of
+from tandem.training.recipes import RECIPES, config_of
 from tandem.training.record import record_demos
 from tandem.training.run import RunFolder
+from tandem.training.train import train
+from tandem.training.transfer import as_sac_policy, learned_by_ppo
 from tandem.types import Spec
 
 NETWORK = PPOConfig(actor_hidden_dims=(16, 16), critic_hidden_dims=(16, 16), num_learning_epochs=2, num_mini_batches=2)
@@ -152,7 +156,7 @@ def test_values_of_a_life_cut_by_time_are_those_of_one_that_is_not(tmp_path: Pat
 def test_what_was_cut_is_valued_by_what_was_seen_last_not_by_what_came_next(tmp_path: Path) -> None:
     """The environment counts its steps, so that V differs from step to step, and writes all observations into one buffer."""
     parts = parts_of(replace(SMALL, task="Counting-v0", num_steps_per_env=10), tmp_path / "run")
-    rollout = parts.collector.collect(parts._act)
+    rollout = parts.collector.collect(parts.acting())
     # steps 0 1 2 3 4, then 0 again: time is up after the fifth and after the last step of the rollout
     assert rollout.observations[:, 3, 0].tolist() == [0, 1, 2, 3, 4] * 2
     assert rollout.truncated[:, 3].tolist() == [False] * 4 + [True] + [False] * 4 + [True] and not rollout.terminated.any()
@@ -168,7 +172,7 @@ def test_what_was_cut_is_valued_by_what_was_seen_last_not_by_what_came_next(tmp_
 def test_an_action_is_learned_from_as_it_was_drawn_and_executed_as_it_fits(tmp_path: Path) -> None:
     """`Counting` asserts that it gets no more than 1."""
     parts = parts_of(replace(SMALL, task="Counting-v0", agent=replace(NETWORK, init_std=3.0)), tmp_path / "run")
-    assert np.abs(parts.collector.collect(parts._act).actions).max() > 3
+    assert np.abs(parts.collector.collect(parts.acting()).actions).max() > 3
 
 
 def test_the_normaliser_stands_still_from_the_first_action_to_the_last_update(tmp_path: Path) -> None:
@@ -176,7 +180,7 @@ def test_the_normaliser_stands_still_from_the_first_action_to_the_last_update(tm
     normaliser = parts.collector.normaliser
     for _ in range(2):
         before = normaliser.mean.copy(), normaliser.std.copy()
-        rollout = parts.collector.collect(parts._act)
+        rollout = parts.collector.collect(parts.acting())
         parts.state, samples, _ = parts.hindsight.judge(parts.state, rollout, parts.collector.observations)
         assert np.array_equal(normaliser.mean, before[0]) and np.array_equal(normaliser.std, before[1])
         metrics = parts._update(samples)
@@ -190,7 +194,7 @@ def test_values_in_running_units_mean_the_same_before_and_after_the_units_move(t
     seen = parts.collector.observations
     for _ in range(2):
         before = values_of(parts, seen)
-        rollout = parts.collector.collect(parts._act)
+        rollout = parts.collector.collect(parts.acting())
         parts.state, samples, _ = parts.hindsight.judge(parts.state, rollout, parts.collector.observations)
         np.testing.assert_allclose(values_of(parts, seen), before, rtol=1e-3, atol=1e-3)
         # and what the update compares with is what the critic says now
@@ -210,7 +214,7 @@ def test_episodes_that_began_in_the_middle_are_not_counted(tmp_path: Path) -> No
     ages = parts.collector.env._elapsed  # pyright: ignore[reportAttributeAccessIssue]
     assert len(set(ages.tolist())) > 4 and ages.max() > 100
     ages[:] = 499
-    parts.collector.collect(parts._act)
+    parts.collector.collect(parts.acting())
     assert parts.collector.episodes.finished == 0
     with pytest.raises(ConfigError, match="counts its own steps"):
         parts_of(replace(config, task="Counting-v0"), tmp_path / "foreign")
@@ -258,6 +262,8 @@ def test_a_run_goes_on_under_its_own_settings_and_by_its_own_command(tmp_path: P
     assert ppo_defaults_for(["--resume", str(tmp_path / "run")]) == config
     with pytest.raises(ConfigError, match="tandem ppo --resume"):
         config_of(RunFolder.open(tmp_path / "run"))
+    with pytest.raises(ConfigError, match=r"has 8 simulations .* num_envs is 16"):
+        train_ppo(replace(config, num_envs=16, max_iterations=2), tmp_path / "run", quiet(), resume=True)
 
 
 def test_a_gymnasium_environment_is_trained_by_its_id_and_resumed_in_new_episodes(tmp_path: Path) -> None:
@@ -316,6 +322,20 @@ def test_unknown_names_are_refused_before_anything_is_written(settings: dict[str
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "preset"),
+    [
+        (["cartpole"], "cartpole"),
+        (["--verbose", "gear_assembly"], "rsl_rl"),
+        (["HalfCheetah-v4", "--seed", "3"], "gym_mujoco"),
+        (["--num-envs", "8", "my_robot:Arm-v0"], "gym_mujoco"),
+        (["HalfCheetah-v4", "--preset", "rsl_rl"], "rsl_rl"),
+    ],
+)
+def test_the_preset_suits_the_task_unless_named(arguments: list[str], preset: str) -> None:
+    assert ppo_defaults_for(arguments) == PRESETS[preset]()
+
+
 def test_an_unknown_preset_is_refused() -> None:
     with pytest.raises(ConfigError, match="no preset 'rsl-rl'; there are rsl_rl, gym_mujoco"):
         ppo_defaults_for(["reach", "--preset", "rsl-rl"])
@@ -325,7 +345,7 @@ class Misshapen:
     """A batch whose ends have one axis too many, as a wrapper may make them."""
 
     def __init__(self, env: Any) -> None:
-        self.env, self.task_spec, self.num_envs = env, env.task_spec, env.num_envs
+        self.env, self.task_spec, self.num_envs, self.metadata = env, env.task_spec, env.num_envs, env.metadata
 
     def reset(self, **options: Any) -> Any:
         return self.env.reset(**options)
@@ -340,6 +360,13 @@ def test_ends_of_the_wrong_shape_are_refused_at_the_first_step() -> None:
     collector.begin()
     with pytest.raises(InvalidTransition, match=r"'terminated' has shape \(8, 1\), expected \(8,\)"):
         collector.collect(lambda x, noise: noise)
+
+
+def test_a_batch_that_resets_in_a_step_of_its_own_is_refused() -> None:
+    env = make_batch("cartpole", 8)
+    env.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.NEXT_STEP}
+    with pytest.raises(ConfigError, match=r"NEXT_STEP.*needs SAME_STEP"):
+        Collector(SMALL, env)
 
 
 def test_an_observation_buffer_that_is_used_again_does_not_change_what_was_stored() -> None:
@@ -386,16 +413,28 @@ def test_a_ppo_policy_records_demonstrations(reach_run: Path, tmp_path: Path) ->
     assert sum(step.success for step in demos) == 3 and max(np.abs(step.action).max() for step in demos) <= 1
 
 
-def test_a_ppo_policy_starts_rlpd(reach_run: Path, tmp_path: Path) -> None:
-    from tandem.training.recipes import RECIPES
-    from tandem.training.train import train
-    from tandem.training.transfer import as_sac_policy, learned_by_ppo
-
+def test_a_ppo_policy_cloned_for_sac_does_the_same(reach_run: Path) -> None:
     snapshot, spec = load_policy(reach_run)
-    config = replace(RECIPES["reach"](), task="reach", max_steps=5, eval_period=0, final_episodes=0)
-    cloned, difference = as_sac_policy(snapshot, spec, config.agent)
+    cloned, difference = as_sac_policy(snapshot, spec, RECIPES["reach"]().agent)
     assert learned_by_ppo(snapshot) and not learned_by_ppo(cloned) and difference < 0.15
-    before, after = (evaluate("reach", act_with(policy, spec), range(100)).rate.value for policy in (snapshot, cloned))
-    assert after >= before - 0.1, "it does what it was cloned from"
+    before, after = (evaluate("reach", act_with(policy, spec), range(50)).rate.value for policy in (snapshot, cloned))
+    assert after >= before - 0.1
+
+
+def test_a_ppo_policy_starts_rlpd(reach_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer, "STEPS", 1000)  # how well it is met is the other test's business
+    config = replace(RECIPES["reach"](), task="reach", max_steps=5, eval_period=0, final_episodes=0)
+    snapshot, spec = load_policy(reach_run)
+    cloned, _ = as_sac_policy(snapshot, spec, config.agent, config.seed)
     train(config, tmp_path / "run", quiet(), init_from=reach_run)
     assert f"version 1, {cloned.hash}" in (tmp_path / "run" / "train.log").read_text(), "RLPD acts with it from the first step"
+
+
+def test_few_and_many_simulations_are_acted_in_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By NumPy and by JAX: the same actions from the same noise."""
+    parts = parts_of(replace(EVERYTHING, actor_entries=("position",)), tmp_path / "run")
+    random = np.random.default_rng(0)
+    x, noise = random.standard_normal((8, 4), dtype=np.float32), random.standard_normal((8, 1), dtype=np.float32)
+    few = parts.acting()(x, noise)
+    monkeypatch.setattr(on_policy, "FEW", 0)
+    np.testing.assert_allclose(few, parts.acting()(x, noise), rtol=1e-5, atol=1e-6)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from tandem.data.rollout import Rollout, Shape
 from tandem.errors import ConfigError, NotFinite
@@ -28,6 +28,12 @@ class Collector:
         self.env, self._config = env, config
         self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
         self._layout = Layout(self.spec)
+        mode = (env.metadata or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
+        if mode != AutoresetMode.SAME_STEP:
+            raise ConfigError(
+                f"environment '{self.spec.task}' resets by {mode}: PPO needs SAME_STEP, with what was seen last in info['final_obs']. "
+                f"A step that only resets would be learned from as if the policy had acted in it."
+            )
         if not self._layout.size:
             raise ConfigError(f"task '{self.spec.task}' shows no float32 entry, and PPO learns from nothing else yet")
         self.rollout = Rollout(Shape(config.num_steps_per_env, config.num_envs, self._layout.size, self.spec.action_dim))
@@ -65,9 +71,11 @@ class Collector:
         """One rollout. An action is stored as it was drawn; the environment gets it clipped."""
         self.rollout.clear()
         terms: dict[str, float] = {}
+        shape = self._config.num_envs, self.spec.action_dim
+        seen = []
         while not self.rollout.full:
             x = self.observations
-            actions = act(x, self._random.standard_normal((len(x), self.spec.action_dim), dtype=np.float32))
+            actions = act(x, self._random.standard_normal(shape, dtype=np.float32))
             observation, reward, terminated, truncated, info = self.env.step(np.minimum(np.maximum(actions, -1), 1))
             self.rollout.check(reward, terminated, truncated)
             self._check_reward(reward)
@@ -76,13 +84,14 @@ class Collector:
                 last = {name: values[truncated] for name, values in info["final_obs"].items()}
                 cut = self.normaliser(self._seen(last, "the last observation of an episode", np.flatnonzero(truncated)))
             self.rollout.add(x, actions, reward, terminated, truncated, cut)
-            if self._config.obs_normalization:
-                self.normaliser.take_down(self._raw)
+            seen.append(self._raw)
             self._raw = self._seen(observation, "the observation")
             self.episodes.add(reward, terminated | truncated, info["success"])
             for name, values in info.get("reward_terms", {}).items():
                 terms[name] = terms.get(name, 0.0) + float(np.mean(values))
-            self.steps += len(x)
+            self.steps += shape[0]
+        if self._config.obs_normalization:
+            self.normaliser.take_down(np.stack(seen))
         self.terms = {f"Episode/{name}": total / self.rollout.steps for name, total in terms.items()}
         return self.rollout
 

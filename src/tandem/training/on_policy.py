@@ -16,11 +16,12 @@ from gymnasium.vector import VectorEnv
 
 from tandem.agents.ppo import PPO, Samples
 from tandem.envs.registry import TASKS, make_batch
-from tandem.errors import NotFinite, SimulationDiverged, SpecMismatch, TandemError
+from tandem.errors import ConfigError, NotFinite, SimulationDiverged, SpecMismatch, TandemError
+from tandem.networks.numpy_policy import NumpyGaussian
 from tandem.observations import Layout
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
 from tandem.training.clocks import Clocks
-from tandem.training.collector import Collector
+from tandem.training.collector import Act, Collector
 from tandem.training.display import Display
 from tandem.training.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
 from tandem.training.hindsight import Hindsight
@@ -32,6 +33,9 @@ from tandem.training.run import RunFolder
 from tandem.training.stopping import INTERRUPTED, interruptible
 from tandem.training.trainer import Progress
 from tandem.types import Metrics, PolicySnapshot, Spec
+
+FEW = 64
+"""Simulations up to which actions are computed with NumPy; it saves 0.1 ms a step, a tenth of the time of a run with 16 of them."""
 
 
 class OnPolicyRun:
@@ -60,7 +64,7 @@ class OnPolicyRun:
     def iterate(self) -> Times:
         """Collect, judge, update, log; evaluate and save where it is time."""
         began = time.perf_counter()
-        rollout = self.collector.collect(self._act)
+        rollout = self.collector.collect(self.acting())
         collected = time.perf_counter()
         self.state, samples, judged = self.hindsight.judge(self.state, rollout, self.collector.observations)
         learned = self._update(samples)
@@ -69,8 +73,18 @@ class OnPolicyRun:
         self._after_iteration(judged | learned | self.collector.episodes.metrics() | self.collector.terms, times)
         return times
 
-    def _act(self, observations: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        return np.asarray(self.agent.act(self.state.actor, observations, noise))
+    def acting(self) -> Act:
+        """The policy as it is now, for the collector. A few rows are sooner computed here than by threads that have to be woken."""
+        if self.config.num_envs > FEW:
+            return lambda x, noise: np.asarray(self.agent.act(self.state.actor, x, noise))
+        as_it_is = np.zeros(self.agent.observation_dim, np.float32), np.ones(self.agent.observation_dim, np.float32), np.inf
+        policy = NumpyGaussian(self.agent.policy_parameters(self.state, *as_it_is))  # what it gets is normalised already
+
+        def act(x: np.ndarray, noise: np.ndarray) -> np.ndarray:
+            mean, std = policy.gaussian(x)
+            return mean + std * noise
+
+        return act
 
     def _update(self, samples: Samples) -> Metrics:
         """All gradient steps of an iteration; then the normaliser may move."""
@@ -154,7 +168,7 @@ class OnPolicyRun:
             "progress": dataclasses.asdict(self.progress),
         }
         write_policy(self.run.checkpoints / "latest.safetensors", self.snapshot(), self.spec, learned_by="ppo")
-        meta = {"version": self._version, "wall_s": self.run.wall_s, "spec_hash": self.spec.hash}
+        meta = {"version": self._version, "wall_s": self.run.wall_s, "spec_hash": self.spec.hash, "num_envs": self.config.num_envs}
         return write_checkpoint(self.run.checkpoints, self.iterations, self.agent.arrays(self.state), loops, meta)
 
     def restore(self) -> None:
@@ -163,6 +177,11 @@ class OnPolicyRun:
         meta, loops = checkpoint.meta, checkpoint.loops
         if meta["spec_hash"] != self.spec.hash:
             raise SpecMismatch(f"run {self.run.path} was trained on another spec: {'; '.join(self.spec.difference(self.run.spec))}")
+        if meta["num_envs"] != self.config.num_envs:
+            raise ConfigError(
+                f"run {self.run.path} has {meta['num_envs']} simulations in the middle of their episodes, and num_envs is "
+                f"{self.config.num_envs}: go on with as many, or start anew"
+            )
         self.run.wall_before = meta["wall_s"]
         self.run.next_incarnation()
         self.iterations, self._version = meta["learner_step"], meta["version"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -86,7 +87,7 @@ def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:
     chosen = after.get("--preset")
     if chosen is None:
         named = next((arg for arg in args if arg in PRESETS), None)
-        chosen = named or ("gym_mujoco" if args and "-v" in args[0] else "rsl_rl")
+        chosen = named or ("gym_mujoco" if any(re.fullmatch(r"\w[\w/:.]*-v\d+", arg) for arg in args) else "rsl_rl")
     if chosen not in PRESETS:
         raise ConfigError(f"no preset '{chosen}'; there are {', '.join(PRESETS)}")
     return PRESETS[chosen]()
