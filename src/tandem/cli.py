@@ -229,6 +229,7 @@ def _run_of(asked: Any) -> tuple[Any, Path]:
 def ppo(args: list[str]) -> None:
     """Learn a task with PPO, on many simulations at once."""
     _compile_once()
+    from tandem.doctor.watch import watch_trainer
     from tandem.training.on_policy import train_ppo
     from tandem.training.ppo_config import PPOArgs
     from tandem.training.ppo_recipes import ppo_defaults_for
@@ -238,7 +239,8 @@ def ppo(args: list[str]) -> None:
         raise ConfigError("which task? `tandem tasks` lists them; `--resume RUN` goes on with a run")
     path = asked.resume or asked.run or _new_run(f"{asked.task}_ppo")
     config = asked.config if asked.task is None else replace(asked.config, task=asked.task)
-    summary = train_ppo(config, path, _display(asked.quiet, asked.json, asked.verbose), resume=asked.resume is not None)
+    display, watch = _display(asked.quiet, asked.json, asked.verbose), watch_trainer(path)
+    summary = train_ppo(config, path, display, resume=asked.resume is not None, watch=watch)
     _show_summary(summary, path, asked.json)
 
 

@@ -14,6 +14,9 @@ from tandem.observations import Layout
 from tandem.training.broken import read_broken
 from tandem.types import OBSERVATION_CLIP, Spec
 
+SHOWN = 8
+"""Steps before the break."""
+
 
 def replay(path: Path) -> Iterator[str]:
     """What happened, line by line."""
@@ -28,23 +31,24 @@ def _simulation(found: Mapping[str, Any]) -> Iterator[str]:
     """From the first state that was kept, with the same actions: in our simulations the same to the last bit."""
     from tandem.envs.registry import make_batch  # late: MuJoCo
 
-    states, actions = found["states"], found["actions"]
+    state, actions = found["state"], found["actions"]
     yield f"{found['task']}: {found['problem']}"
-    yield f"{len(states)} states of {len(states[0]['physics'])} simulations, with the actions taken in them"
+    yield f"{len(state['physics'])} simulations, {len(actions)} steps"
     yield ""
-    env = make_batch(found["task"], len(states[0]["physics"]))
+    env = make_batch(found["task"], len(state["physics"]), reward=found["reward"])
     try:
-        env.restore({**states[0], "streams": json.loads(states[0]["streams"])})  # pyright: ignore[reportAttributeAccessIssue]
+        env.restore({**state, "streams": json.loads(state["streams"])})  # pyright: ignore[reportAttributeAccessIssue]
         yield f"{'step':>6}  {'largest number of the state':>28}  {'in simulation':>14}  {'largest action':>14}"
-        for number, (state, action) in enumerate(zip(states, actions, strict=True)):
-            size = np.abs(np.asarray(state["physics"])).max(axis=1)
+        for number, action in enumerate(actions):
+            size = np.abs(env.state()["physics"]).max(axis=1)  # pyright: ignore[reportAttributeAccessIssue]
             row = int(np.nanargmax(size)) if np.isfinite(size).any() else 0
-            yield f"{number - len(states) + 1:>6}  {size[row]:>28.4g}  {row:>14}  {np.abs(action).max():>14.3g}"
+            if number >= len(actions) - SHOWN:
+                yield f"{number - len(actions) + 1:>6}  {size[row]:>28.4g}  {row:>14}  {np.abs(action).max():>14.3g}"
             try:
                 env.step(action)
             except (SimulationDiverged, ActionError) as problem:
                 yield ""
-                yield f"It breaks again, at the same place: {problem}" if number == len(states) - 1 else f"It breaks earlier: {problem}"
+                yield f"It breaks again, at the same place: {problem}" if number == len(actions) - 1 else f"It breaks earlier: {problem}"
                 return
         yield ""
         yield "It does not break again: what decided it lies outside of states and actions (another version, a domain randomised anew)."

@@ -880,7 +880,7 @@ TEXTS: dict[str, Text] = {
             "Returns of another size than the network's, too short a horizon, or the critic does not see what matters.",
             "回报尺度与网络不符、折扣太短，或 critic 看不到关键信息。",
         ),
-        "tandem ppo {task} --agent.normalize-values",
+        "tandem ppo {task} --normalize-values",
         (f"The median is below 0 after {limits.PPO_WARM_UP} iterations.", f"{limits.PPO_WARM_UP} 次迭代后中位数仍小于 0。"),
     ),
     "ppo_std_collapsed": Text(

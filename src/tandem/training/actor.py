@@ -107,10 +107,10 @@ class Actor:
         try:
             return self.env.step(actions)
         except (SimulationDiverged, ActionError) as problem:
-            kept = keep_simulation(self._broken, self.spec.task, str(problem), list(self._trace))
+            kept = keep_simulation(self._broken, self.spec.task, str(problem), self._trace[0][0], [acted for _, acted in self._trace])
             if kept is None:
                 raise
-            raise type(problem)(f"{problem} The last {len(self._trace)} states are kept: `tandem doctor replay {kept}`.") from problem
+            raise type(problem)(f"{problem} The last {len(self._trace)} steps are kept: `tandem doctor replay {kept}`.") from problem
 
     def _begin_episode(self, row: int) -> None:
         self._operators[row].reset()

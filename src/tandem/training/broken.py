@@ -1,6 +1,6 @@
 """What is left of a run that broke numerically: the last physics states, or the batch after which a number was none.
 
-    RUN/broken/simulation_<time>.msgpack    states before the last steps and the actions that were taken in them
+    RUN/broken/simulation_<time>.msgpack    a state some steps before it, and the actions that led from there
     RUN/broken/batch_<learner step>.msgpack the batch and the metrics of the update that could not be
 
 `tandem doctor replay FILE` opens them. Nothing here may be the reason that a run stops.
@@ -18,7 +18,7 @@ import numpy as np
 
 from tandem.codec import CodecError, pack, unpack
 from tandem.errors import FileMissing, FileUnreadable
-from tandem.types import Batch, Metrics, Spec
+from tandem.types import Metrics, Spec
 
 FOLDER = "broken"
 FORMAT = "tandem-broken-1"
@@ -28,18 +28,21 @@ MAX_BATCHES = 3
 """A critic that diverges again and again leaves no more than these."""
 
 
-def keep_simulation(folder: Path, task: str, problem: str, trace: Sequence[tuple[dict[str, Any], np.ndarray]]) -> Path | None:
-    """The states and actions that led to it; None where they could not be written."""
-    states = [{**state, "streams": json.dumps(state["streams"])} for state, _ in trace]  # 128-bit integers, which msgpack has none of
+def keep_simulation(
+    folder: Path, task: str, problem: str, state: Mapping[str, Any], actions: Sequence[np.ndarray], reward: str | None = None
+) -> Path | None:
+    """A state some steps before it, and the actions that led from there; None where they could not be written."""
+    state = {**state, "streams": json.dumps(state["streams"])}  # 128-bit integers, which msgpack has none of
     path = folder / f"simulation_{time.strftime('%Y-%m-%d_%H-%M-%S')}.msgpack"
-    return _write(path, {"kind": "simulation", "task": task, "problem": problem, "states": states, "actions": [a for _, a in trace]})
+    fields = {"task": task, "reward": reward, "problem": problem, "state": state, "actions": list(actions)}
+    return _write(path, {"kind": "simulation", **fields})
 
 
-def keep_batch(folder: Path, spec: Spec, learner_step: int, problem: str, metrics: Metrics, batch: Batch) -> Path | None:
-    """The batch that an impossible number came out of."""
+def keep_batch(folder: Path, spec: Spec, learner_step: int, problem: str, metrics: Metrics, batch: Mapping[str, np.ndarray]) -> Path | None:
+    """The batch that an impossible number came out of: `observations`, `actions`, `rewards` and what else there is."""
     if len(list(folder.glob("batch_*"))) >= MAX_BATCHES:
         return None
-    arrays = {name: np.asarray(array) for name, array in batch._asdict().items() if name not in ("raw", "next_raw")}
+    arrays = {name: np.asarray(array) for name, array in batch.items()}
     fields = {"problem": problem, "learner_step": learner_step, "metrics": dict(metrics), "spec": json.dumps(spec.to_json())}
     return _write(folder / f"batch_{learner_step:08d}.msgpack", {"kind": "batch", **fields, "batch": arrays})
 

@@ -45,6 +45,9 @@ class Collector:
         """Of the environments, all rows together."""
         self.terms: Metrics = {}
         """Mean per step of each part of the reward in the last rollout, where the task names them."""
+        self.before: dict[str, Any] | None = None
+        """The simulations when the rollout began, where they can be saved: with `acted` they can be lived again."""
+        self.acted: list[np.ndarray] = []
 
     def begin(self) -> None:
         """First episodes everywhere."""
@@ -70,13 +73,16 @@ class Collector:
     def collect(self, act: Act) -> Rollout:
         """One rollout. An action is stored as it was drawn; the environment gets it clipped."""
         self.rollout.clear()
+        self.before = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
+        self.acted = []
         terms: dict[str, float] = {}
         shape = self._config.num_envs, self.spec.action_dim
         seen = []
         while not self.rollout.full:
             x = self.observations
             actions = act(x, self._random.standard_normal(shape, dtype=np.float32))
-            observation, reward, terminated, truncated, info = self.env.step(np.minimum(np.maximum(actions, -1), 1))
+            self.acted.append(np.minimum(np.maximum(actions, -1), 1))
+            observation, reward, terminated, truncated, info = self.env.step(self.acted[-1])
             self.rollout.check(reward, terminated, truncated)
             self._check_reward(reward)
             cut = None

@@ -135,7 +135,8 @@ class Learner:
             return
         self.rolled_back += 1
         if self._metrics_batch is not None:
-            keep_batch(self._run.path / FOLDER, self.spec, self.steps, problem, self.latest, self._metrics_batch)
+            arrays = {name: array for name, array in self._metrics_batch._asdict().items() if name not in ("raw", "next_raw")}
+            keep_batch(self._run.path / FOLDER, self.spec, self.steps, problem, self.latest, arrays)
         self._metrics = self._metrics_batch = None
         self.state = self.agent.copy(self._good_state)
         self._say(f"[LEARNER] {problem} at step {self.steps}: back to the last good state ({self.rolled_back} times so far)")

@@ -15,10 +15,11 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from tandem.agents.ppo import PPO, Samples
-from tandem.envs.registry import TASKS, make_batch
+from tandem.envs.registry import TASKS, Reward, make_batch
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, SpecMismatch, TandemError
 from tandem.networks.numpy_policy import NumpyGaussian
 from tandem.observations import Layout
+from tandem.training.broken import FOLDER, keep_batch, keep_simulation
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
 from tandem.training.clocks import Clocks
 from tandem.training.collector import Act, Collector
@@ -29,9 +30,9 @@ from tandem.training.loggers import TensorBoard, WandB
 from tandem.training.policy import act_with, describe
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_display import Times, iteration_block
-from tandem.training.run import RunFolder
+from tandem.training.run import RunFolder, this_machine
 from tandem.training.stopping import INTERRUPTED, interruptible
-from tandem.training.trainer import Progress
+from tandem.training.trainer import Progress, Watch
 from tandem.types import Metrics, PolicySnapshot, Spec
 
 FEW = 64
@@ -54,6 +55,7 @@ class OnPolicyRun:
         self.best: PolicySnapshot | None = None
         self._version = 0
         self._stop_reason: str | None = None
+        self.watch: Watch = lambda row: ()
 
     def loop(self) -> str:
         """Until something says stop; returns the reason."""
@@ -123,8 +125,11 @@ class OnPolicyRun:
             "Perf/collection_time": times.collection,
             "Perf/learning_time": times.learning,
         }
-        self.run.log_metrics(self.clocks, metrics)
+        row = self.run.log_metrics(self.clocks, metrics)
         self.display.metrics_row(self.clocks, metrics)
+        for warning in self.watch(row):
+            self.run.event("warned", learner_step=self.iterations, warning=warning)
+            self.display.say(warning)
         self.display.block(iteration_block(self.clocks, config.max_iterations, self.run, metrics, times))
         if config.eval_period and self.iterations % config.eval_period == 0:
             self._evaluate()
@@ -231,10 +236,9 @@ def agent_for(config: OnPolicyConfig, spec: Spec) -> PPO:
     return PPO(config.agent, layout.size, spec.action_dim, *seen)
 
 
-def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False) -> dict[str, Any]:
+def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False, watch: Watch | None = None) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
-    reward = config.reward or ("dense" if config.task in TASKS and "dense" in TASKS[config.task].rewards else None)
-    env = make_batch(config.task, config.num_envs, reward=reward)
+    env = make_batch(config.task, config.num_envs, reward=_reward(config))
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     agent_for(config, spec)
     if config.wandb:
@@ -246,10 +250,11 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
         run.loggers.add(WandB(config.wandb, path, run.config))
     with display:
         parts = OnPolicyRun(config, run, env, display)
+        parts.watch = watch or parts.watch
         if resume:
             parts.restore()
         else:
-            run.event("started", seed=config.seed)
+            run.event("started", seed=config.seed, **this_machine())
             parts.collector.begin()
         try:
             with interruptible(parts):
@@ -262,9 +267,24 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
     return summary
 
 
+def _reward(config: OnPolicyConfig) -> Reward | None:
+    return config.reward or ("dense" if config.task in TASKS and "dense" in TASKS[config.task].rewards else None)
+
+
 def _with_state_kept(parts: OnPolicyRun, problem: TandemError) -> TandemError:
     """The parameters from before it went wrong are saved; the simulations begin anew."""
     kept = parts.save(simulations=False)
+    _keep_for_replay(parts, problem)
     parts.run.event("broken", learner_step=parts.iterations, problem=str(problem))
     parts.run.close()
     return type(problem)(f"{problem} The state of iteration {parts.iterations} is kept in {kept}; `--resume` goes on from it.")
+
+
+def _keep_for_replay(parts: OnPolicyRun, problem: TandemError) -> None:
+    """For `tandem doctor replay`: the rollout so far as a batch, and the simulations when it began with what was done in them."""
+    collector, folder = parts.collector, parts.run.path / FOLDER
+    rollout, count = collector.rollout, max(1, len(collector.acted) - 1)
+    seen = {name: getattr(rollout, name)[:count] for name in ("observations", "actions", "rewards")}
+    keep_batch(folder, parts.spec, parts.iterations, str(problem), {}, seen)
+    if collector.before is not None:
+        keep_simulation(folder, parts.config.task, str(problem), collector.before, collector.acted, _reward(parts.config))

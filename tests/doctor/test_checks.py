@@ -1,0 +1,223 @@
+"""Checks on records of their own: what is hard to bring about, the forecasts, PPO's curves, and silence where nothing is known."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tandem.doctor.checks import CHECKS, run_checks
+from tandem.doctor.machine import Machine, look_at_machine
+from tandem.doctor.probe import Probe
+from tandem.doctor.records import JournalFigures, Live, Records, load_run
+from tandem.envs.reach import SPEC
+from tandem.training.ppo_config import OnPolicyConfig
+from tandem.training.run import RunFolder, plain
+from tandem.types import Entry
+from tests.doctor.doctor_samples import SMALL, assert_healthy, first
+
+NOW = 1_000_000.0
+ACTOR = {
+    "name": "arm",
+    "connected": True,
+    "pace": "realtime",
+    "rows": 1,
+    "version": 10,
+    "lag_versions": 0,
+    "lag_s": 0.0,
+    "steps_per_s": 10.0,
+    "last_seen_s": 0.1,
+    "connected_s": 100.0,
+    "unacknowledged": 1,
+    "spool_bytes": 1000,
+    "dropped": 0,
+    "round_trip_ms": 2.0,
+    "clock_difference_s": 0.0,
+}
+STATUS = {"up_s": 100.0, "trainer": {"alive": True}, "policy": {"version": 10}, "journal": {"trouble": ""}}
+CLOCKS = {
+    "phase": "training",
+    "learner_step": 90,
+    "actor_step": 900,
+    "policy_version": 10,
+    "actor_steps_per_s": 10.0,
+    "learner_steps_per_s": 1.0,
+}
+MACHINE = Machine("here", 4, 16 * 10**9, 8 * 10**9, 100 * 10**9, "3.11", {"tandem": "0.1.0"}, False, "EGL")
+
+
+def live(
+    actor: dict[str, Any] | None = None, status: dict[str, Any] | None = None, clocks: dict[str, Any] | None = None, at: float = NOW
+) -> Live:
+    actors = [] if actor == {} else [ACTOR | (actor or {})]
+    return Live(at, STATUS | (status or {}), CLOCKS | (clocks or {}), actors)
+
+
+def seen(**parts: Any) -> Records:
+    """A run that goes well, but for these parts."""
+    usual = {"config": plain(SMALL) | {"demos": ["demos.db"]}, "live": live(), "path": Path("run"), "written_at": NOW, "machine": MACHINE}
+    events = [{"kind": "started", "time": NOW - 100, "host": "here", "tandem": "0.1.0"}, *parts.pop("events", [])]
+    return Records(**{"now": NOW, "task": "reach", "spec": SPEC, "events": events} | usual | parts)
+
+
+def test_nothing_known_is_nothing_said() -> None:
+    assert not run_checks(Records(NOW, "reach", SPEC))
+    assert not run_checks(seen())
+
+
+@pytest.mark.parametrize(
+    ("name", "records"),
+    [
+        ("no_actor", seen(live=live({}))),
+        ("actor_gone", seen(live=live({"connected": False, "last_seen_s": 40.0}))),
+        (
+            "actor_gone",
+            seen(live=live({}), events=[{"kind": kind, "time": NOW - 50, "name": "arm"} for kind in ("actor_joined", "actor_left")]),
+        ),
+        ("actor_silent", seen(live=live({"last_seen_s": 8.0}))),
+        ("policies_not_applied", seen(live=live({"version": 1, "lag_versions": 9, "lag_s": 30.0}))),
+        ("policy_lag", seen(live=live({"version": 4, "lag_versions": 6, "lag_s": 6.0}))),
+        ("no_steps", seen(live=live(clocks={"actor_steps_per_s": 0.0}))),
+        ("control_rate_low", seen(live=live({"steps_per_s": 6.0}))),
+        ("steps_lost", seen(live=live({"dropped": 3}))),
+        ("link_slow", seen(live=live({"round_trip_ms": 700.0}))),
+        ("link_slow", seen(probe=Probe("host:1", "ok", round_trip_ms=400.0))),
+        ("link_backlog", seen(live=live({"unacknowledged": 5000}))),
+        ("trainer_dead", seen(live=live(status={"trainer": {"alive": False}}))),
+        ("hub_silent", seen(live=live(at=NOW - 60))),
+        ("paused", seen(live=live(clocks={"phase": "paused"}))),
+        ("disk_full", seen(live=live(status={"journal": {"trouble": "no room"}}))),
+        (
+            "often_restarted",
+            seen(events=[{"kind": "restarted", "time": NOW - i, "part": "actor 0", "signal": "SIGKILL"} for i in (9, 5, 1)]),
+        ),
+        ("actor_refused", seen(events=[{"kind": "refused", "time": NOW - 5, "code": "busy", "name": "arm", "problem": "64 actors"}])),
+        ("host_unreachable", seen(probe=Probe("host:1", "unreachable", "no route"))),
+        ("untrusted_certificate", seen(probe=Probe("host:1", "untrusted", "self-signed"))),
+        ("other_version", seen(probe=Probe("host:1", "other_version", "protocol 2"))),
+        ("memory_will_fill", seen(machine=dataclasses.replace(MACHINE, memory_free=10**6))),
+        (
+            "no_gl",
+            seen(
+                spec=dataclasses.replace(SPEC, observation={"camera": Entry((64, 64, 3), "uint8")}),
+                machine=dataclasses.replace(MACHINE, gl=None),
+            ),
+        ),
+        ("run_broke", seen(live=None, events=[{"kind": "broken", "time": NOW, "problem": "the reward is nan"}])),
+        ("policies_not_published", seen(live=live(clocks={"learner_step": 500}))),
+    ],
+)
+def test_one_fault_is_the_first_finding(name: str, records: Records) -> None:
+    assert first(records) == name
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        seen(live=live({}, status={"up_s": 4.0})),
+        seen(live=live(status={"trainer": {"alive": False}}, clocks={"phase": "evaluating"})),
+        seen(live=live(status={"trainer": {"alive": False}}, clocks={"phase": "training", "learner_step": 0, "policy_version": 1})),
+        seen(live=live({"version": 9, "lag_versions": 1, "lag_s": 0.2})),
+        seen(live=live({"clock_difference_s": 30.0})),
+        seen(events=[{"kind": "restarted", "time": NOW - 5000, "part": "hub", "signal": "SIGKILL"}] * 5),
+        seen(
+            events=[
+                {"kind": "refused", "time": NOW - 50, "code": "spec", "name": "arm", "problem": "other"},
+                {"kind": "actor_joined", "time": NOW - 20, "name": "arm"},
+            ]
+        ),
+        seen(events=[{"kind": "rolled_back", "time": NOW - 90, "learner_step": -5000, "problem": "q"}]),
+    ],
+    ids=["just begun", "evaluating", "compiling", "a version behind", "clocks", "restarts long ago", "mended", "recovered long ago"],
+)
+def test_what_a_healthy_run_may_look_like(records: Records) -> None:
+    assert_healthy(records)
+
+
+def test_a_journal_that_outgrows_the_disk() -> None:
+    journal = JournalFigures(900, 0, [], [], 60 * 10**6, [], [])  # 60 MB in 60 s: 1 MB/s, so 1 GB is left for 1,000 s
+    rows = [{"learner_step": n, "actor_step": 10 * n, "policy_version": 10, "wall_s": 0.6 * n} for n in range(1, 101)]
+    config = plain(SMALL) | {"demos": ["demos.db"], "max_steps": 1_000_000}
+    records = seen(config=config, journal=journal, rows=rows, machine=dataclasses.replace(MACHINE, disk_free=10**9))
+    assert first(records) == "disk_will_fill"
+    assert_healthy(dataclasses.replace(records, machine=MACHINE))
+
+
+# ---- PPO
+
+
+def ppo_run(path: Path, **metrics: float) -> Path:
+    """100 iterations as `tandem ppo` logs them."""
+    run = RunFolder.create(path, OnPolicyConfig(task="reach"), SPEC)
+    run.event("started", seed=0)
+    usual = {"Loss/dropped_updates": 0.0, "Loss/updates": 20.0, "Policy/kl": 0.012, "Policy/clip_fraction": 0.2, "Policy/mean_std": 0.5}
+    usual |= {"Value/explained_variance": 0.6, "Train/mean_reward": 3.0, "Train/mean_episode_length": 20.0, "Train/mean_success": 0.8}
+    with (path / "metrics.jsonl").open("w") as file:
+        for n in range(1, 101):
+            row = {"learner_step": n, "actor_step": 1000 * n, "policy_version": 1 + n // 50, "wall_s": 0.5 * n, "incarnation": 0}
+            file.write(json.dumps(row | usual | (metrics if n > 50 else {})) + "\n")
+    run.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "metrics"),
+    [
+        ("ppo_not_finite", {"Loss/dropped_updates": 4.0}),
+        ("ppo_kl_high", {"Policy/kl": 0.3}),
+        ("ppo_clip_fraction_high", {"Policy/clip_fraction": 0.7}),
+        ("ppo_explained_variance_low", {"Value/explained_variance": -0.4}),
+        ("ppo_std_collapsed", {"Policy/mean_std": 0.01}),
+        ("ppo_std_runaway", {"Policy/mean_std": 8.0}),
+        ("parameters_frozen", {"Policy/kl": 0.0, "Policy/clip_fraction": 0.0}),
+    ],
+)
+def test_a_ppo_run(name: str, metrics: dict[str, float], tmp_path: Path) -> None:
+    assert first(ppo_run(tmp_path / "run", **metrics)) == name
+
+
+def test_a_healthy_ppo_run(tmp_path: Path) -> None:
+    assert_healthy(ppo_run(tmp_path / "run"))
+
+
+# ---- folders in any state
+
+
+def test_a_folder_of_which_little_is_left(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", SMALL, SPEC).close()
+    assert_healthy(tmp_path / "run")
+    for name, content in (
+        ("metrics.jsonl", b'{"learner_step": 1, "act'),
+        ("events.jsonl", b"\xff\xfe[]\n3\n"),
+        ("live.json", b"{"),
+        ("summary.json", b""),
+    ):
+        (tmp_path / "run" / name).write_bytes(content)
+    (tmp_path / "run" / "journal.db").write_bytes(b"")
+    assert first(tmp_path / "run") == "journal_unreadable"
+
+
+def test_this_machine_is_seen() -> None:
+    machine = look_at_machine(Path("."))
+    assert machine.cores >= 1 and machine.disk_free > 0 and "numpy" in machine.versions
+    assert 0.1 < machine.gflops < 100_000
+
+
+def test_a_large_file_of_metrics_is_sampled_and_keeps_its_evaluations_and_its_newest_rows(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", SMALL, SPEC).close()
+    rows = (
+        {"learner_step": n, "actor_step": n, "policy_version": 1, "wall_s": n} | ({"eval/success": 1.0} if n % 999 == 0 else {})
+        for n in range(30_000)
+    )
+    (tmp_path / "run" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    records = load_run(tmp_path / "run")
+    assert len(records.rows) < 11_000 and records.rows[-1]["learner_step"] == 29_999
+    assert len(records.series("eval/success")[0]) == len(range(0, 30_000, 999))
+    assert np.all(np.diff([row["learner_step"] for row in records.rows]) > 0)
+
+
+def test_every_check_has_its_place_once() -> None:
+    names = [check.__name__ for check in CHECKS]
+    assert len(names) == len(set(names))
