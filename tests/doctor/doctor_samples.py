@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -49,7 +50,16 @@ def first(run: Path | Records) -> str:
     """The name of the first finding, which must be above a note."""
     found = findings(run)
     assert found and found[0]["severity"] != "note", f"nothing was found, only {[finding['name'] for finding in found]}"
+    noted(found)
     return found[0]["name"]
+
+
+def noted(found: list[dict[str, Any]]) -> None:
+    """For the table of faults in docs/doctor.md: TANDEM_FAULTS=faults.jsonl python -m pytest tests/doctor."""
+    if "TANDEM_FAULTS" in os.environ:
+        line = {"test": os.environ["PYTEST_CURRENT_TEST"].split("::")[-1].split(" ")[0], "found": [finding["name"] for finding in found]}
+        with Path(os.environ["TANDEM_FAULTS"]).open("a") as file:
+            file.write(json.dumps(line) + "\n")
 
 
 def assert_healthy(run: Path | Records | dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tandem.doctor.checks import CHECKS, run_checks
+from tandem.doctor.checks import CHECKS, EXPLAINS, run_checks
+from tandem.doctor.diagnosis import diagnose
 from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
 from tandem.doctor.records import JournalFigures, Live, Records, load_run
@@ -221,3 +222,26 @@ def test_a_large_file_of_metrics_is_sampled_and_keeps_its_evaluations_and_its_ne
 def test_every_check_has_its_place_once() -> None:
     names = [check.__name__ for check in CHECKS]
     assert len(names) == len(set(names))
+
+
+def test_what_follows_from_a_cause_is_told_with_it_and_not_by_itself() -> None:
+    stale = live({"version": 1, "lag_versions": 9, "lag_s": 30.0})
+    told = run_checks(seen(live=stale))
+    assert [finding.name for finding in told] == ["policies_not_applied"] and told[0].explains == ("policy_lag",)
+    assert [finding.name for finding in run_checks(seen(live=live({"lag_versions": 6, "lag_s": 6.0})))] == ["policy_lag"], (
+        "alone it is told"
+    )
+
+
+def test_nothing_explains_what_stands_further_up() -> None:
+    order = [check.__name__ for check in CHECKS]
+    for cause, follows in EXPLAINS.items():
+        assert {cause, *follows} <= set(order) and cause not in follows
+
+
+def test_an_actor_on_this_machine_is_sent_to_the_folder_and_one_elsewhere_to_the_address() -> None:
+    records = seen(live=live({}), address="10.0.0.5:5588", path=Path("runs/a"))
+    assert diagnose(records)["findings"][0]["next"].startswith("tandem doctor 10.0.0.5:5588")
+    gone = seen(live=live({"connected": False, "last_seen_s": 40.0}), address="10.0.0.5:5588", path=Path("runs/a"))
+    assert "--run runs/a" in diagnose(gone)["findings"][0]["next"]
+    assert "--learner 10.0.0.5:5588 --token-file TOKEN" in diagnose(gone, from_afar=True)["findings"][0]["next"]

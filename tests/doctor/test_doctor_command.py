@@ -70,7 +70,7 @@ def test_a_healthy_run_in_both_languages_and_as_json(healthy: Path) -> None:
     assert [english.stdout.index(question) for question in order] == sorted(english.stdout.index(question) for question in order)
     told = json.loads(data.stdout)
     assert told["severity"] in (None, "note") and told["clocks"]["learner_step"] == 600
-    assert all({"name", "severity", "what", "evidence", "cause", "next"} == finding.keys() for finding in told["findings"])
+    assert all({"name", "severity", "what", "evidence", "cause", "next", "explains"} == finding.keys() for finding in told["findings"])
 
 
 def test_the_clocks_of_the_run(healthy: Path) -> None:

@@ -25,7 +25,7 @@ from tandem.doctor.diagnosis import diagnose_run
 from tandem.envs.reach import SPEC
 from tandem.errors import LinkError
 from tandem.link.client import ActorClient
-from tests.doctor.doctor_samples import assert_healthy
+from tests.doctor.doctor_samples import assert_healthy, noted
 from tests.link.proxy import Proxy
 
 HERE = Path(__file__).parent
@@ -65,7 +65,9 @@ def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
     command = [sys.executable, "-m", "tandem.cli", "doctor", *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    told = json.loads(done.stdout)
+    noted(told["findings"])
+    return done.returncode, told
 
 
 def names(diagnosis: dict[str, Any]) -> list[str]:
@@ -131,7 +133,10 @@ class Rig:
 
         def found() -> dict[str, Any] | None:
             seen = self.look()
-            return seen if names(seen)[:1] == [name] else None
+            if names(seen)[:1] != [name]:
+                return None
+            noted(seen["findings"])
+            return seen
 
         try:
             return wait(f"{name} is first", found, seconds)

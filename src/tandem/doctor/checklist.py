@@ -112,7 +112,7 @@ def _address(records: Records, wrong: set[str]) -> tuple[Mark, Words]:
     if not records.running:
         return "unknown", ("the hub has ended", "hub 已结束")
     mark: Mark = "bad" if wrong & set(_LINK_FINDINGS) else "ok" if connected else "look"
-    return mark, (f"{where}, {connected} actors connected", f"{where}，已连接 {connected} 个 actor")
+    return mark, (f"{where}, {connected} actor{'' if connected == 1 else 's'} connected", f"{where}，已连接 {connected} 个 actor")
 
 
 def _random_steps(records: Records, wrong: set[str]) -> tuple[Mark, Words]:

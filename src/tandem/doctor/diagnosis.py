@@ -19,7 +19,8 @@ Diagnosis = dict[str, Any]
 """What `diagnose` gives, what `--json` prints and what `/api/findings` answers."""
 
 
-def diagnose(records: Records, lang: Language = "en") -> Diagnosis:
+def diagnose(records: Records, lang: Language = "en", from_afar: bool = False) -> Diagnosis:
+    """`from_afar`: for somebody who cannot read the folder; commands then name the address."""
     findings = run_checks(records)
     return {
         "run": records.label,
@@ -28,23 +29,32 @@ def diagnose(records: Records, lang: Language = "en") -> Diagnosis:
         "state": records.state,
         "phase": records.live.phase if records.live is not None and records.hub_fresh else None,
         "severity": worst(findings),
-        "findings": told(findings, records, lang),
+        "findings": told(findings, records, lang, from_afar),
         "checklist": [dataclasses.asdict(line) for line in checklist(records, findings, lang)],
         "clocks": clocks_of(records),
         "machine": _machine(records),
     }
 
 
-def told(findings: list[Finding], records: Records, lang: Language) -> list[dict[str, Any]]:
-    common = names(records)
+def told(findings: list[Finding], records: Records, lang: Language, from_afar: bool = False) -> list[dict[str, Any]]:
+    common = names(records, from_afar)
     return [dataclasses.asdict(tell(finding, lang, common)) for finding in findings]
 
 
-def names(records: Records) -> dict[str, Any]:
+def names(records: Records, from_afar: bool = False) -> dict[str, Any]:
     """What commands are filled in with."""
     address = records.probe.address if records.probe is not None else records.address
     host, _, port = (address or "").rpartition(":")
-    return {"run": records.label, "task": records.task or None, "address": address, "host": host or None, "port": port or None}
+    by_folder = records.path is not None and records.here and not from_afar
+    join = f"--run {records.path}" if by_folder else f"--learner {address or 'HOST:PORT'} --token-file TOKEN"
+    return {
+        "run": records.label,
+        "task": records.task or None,
+        "address": address,
+        "host": host or None,
+        "port": port or None,
+        "join": join,
+    }
 
 
 def clocks_of(records: Records) -> dict[str, Any]:
@@ -80,13 +90,13 @@ def _machine(records: Records) -> dict[str, Any]:
     }
 
 
-def diagnose_run(path: Path, lang: Language = "en", live: Mapping[str, Any] | None = None) -> Diagnosis:
+def diagnose_run(path: Path, lang: Language = "en", live: Mapping[str, Any] | None = None, from_afar: bool = False) -> Diagnosis:
     """Look at a run folder; says how long that took."""
     began = time.perf_counter()
-    diagnosis = diagnose(load_run(path, live), lang)
+    diagnosis = diagnose(load_run(path, live), lang, from_afar)
     return diagnosis | {"seconds": round(time.perf_counter() - began, 3)}
 
 
 def for_hub(path: Path) -> Callable[[dict[str, Any], str], Diagnosis]:
     """What a hub answers `/api/findings` with."""
-    return lambda live, lang: diagnose_run(path, "zh" if lang == "zh" else "en", live)
+    return lambda live, lang: diagnose_run(path, "zh" if lang == "zh" else "en", live, from_afar=True)

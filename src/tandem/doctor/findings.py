@@ -37,6 +37,8 @@ class Finding:
     name: str
     severity: Severity
     facts: Mapping[str, Any] = field(default_factory=dict)
+    explains: tuple[str, ...] = ()
+    """Findings that are likely to follow from it, and are therefore not told themselves."""
 
 
 def worst(findings: list[Finding]) -> Severity | None:

@@ -17,6 +17,7 @@ WORDS: dict[str, Words] = {
     "note": ("note", "提示"),
     "evidence": ("seen", "依据"),
     "cause": ("likely cause", "可能原因"),
+    "explains": ("explains", "由此引起"),
     "next": ("type next", "下一步"),
     "healthy": ("Nothing is wrong.", "没有发现问题。"),
     "healthy_but": ("Nothing is wrong; worth knowing:", "没有发现问题；值得知道："),
@@ -102,6 +103,8 @@ def lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:
         for line in finding["evidence"]:
             yield from _wrapped(line, f"  {word('evidence')}: ")
         yield from _wrapped(finding["cause"], f"  {word('cause')}: ")
+        if finding["explains"]:
+            yield f"  {word('explains')}: {', '.join(finding['explains'])}"
         yield f"  {word('next')}: {finding['next']}"
         yield ""
     if diagnosis["checklist"]:

@@ -2,7 +2,8 @@
 """Every word that the doctor says of a finding, in English and in Chinese, in one table.
 
 `{name}` is filled in from the finding's facts. A line of evidence is said only if all its facts are known; one that begins
-with `[name]` only if that fact is there. `next` is what to type; in it also `{run}`, `{task}` and `{address}` are known.
+with `[name]` only if that fact is there. `next` is what to type; in it also `{run}`, `{task}`, `{address}` and `{join}` (how an actor
+finds the run) are known.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Told:
     evidence: list[str]
     cause: str
     next: str
+    explains: list[str]
+    """Findings that follow from this one and are not told themselves."""
 
 
 TEXTS: dict[str, Text] = {
@@ -244,7 +247,7 @@ TEXTS: dict[str, Text] = {
         ("An actor with another task wants to join.", "有一个任务不同的 actor 想加入。"),
         (("the actor '{actor}' was refused {times} times: {detail}", "actor“{actor}”被拒绝 {times} 次：{detail}"),),
         ("Two runs, or two start scripts, were mixed up.", "混淆了两次运行或两个启动脚本。"),
-        "tandem actor {task} --learner {address} --token-file TOKEN",
+        "tandem actor {task} {join}",
         (
             "The hub's event `refused`, code `task`, and no later greeting by an actor of that name.",
             "hub 的 `refused` 事件（task），之后没有同名 actor 成功加入。",
@@ -257,7 +260,7 @@ TEXTS: dict[str, Text] = {
         ),
         (("the actor '{actor}' was refused {times} times: {detail}", "actor“{actor}”被拒绝 {times} 次：{detail}"),),
         ("Another version, or other options, of the task at one of the two ends.", "两端的任务版本或任务选项不同。"),
-        "tandem actor {task} --learner {address} --token-file TOKEN   # same version and options as the learner",
+        "tandem actor {task} {join}   # same version and options as the learner",
         (
             "The hub's event `refused`, code `spec`: it names the entry and both shapes.",
             "hub 的 `refused` 事件（spec），其中写明不同的条目和两边的形状。",
@@ -267,7 +270,7 @@ TEXTS: dict[str, Text] = {
         ("An actor was not taken.", "actor 没有被接受。"),
         (("the actor '{actor}' was refused {times} times: {detail}", "actor“{actor}”被拒绝 {times} 次：{detail}"),),
         ("It still belongs to another run, or the hub has as many actors as it takes.", "它还属于另一次运行，或 hub 的 actor 数量已满。"),
-        "tandem actor {task} --learner {address} --token-file TOKEN",
+        "tandem actor {task} {join}",
         ("The hub's event `refused`, code `run` or `busy`.", "hub 的 `refused` 事件（run 或 busy）。"),
     ),
     # ---- actors
@@ -299,7 +302,7 @@ TEXTS: dict[str, Text] = {
             "Its process is stopped, its machine hangs, or the network went silent without closing the connection.",
             "它的进程被暂停、机器卡死，或网络中断但连接没有关闭。",
         ),
-        "tandem actor {task} --learner {address} --token-file TOKEN   # on the actor's machine, after ending the old one",
+        "tandem actor {task} {join}   # on the actor's machine, after ending the old one",
         (
             f"Connected, and not heard for more than {limits.SILENT_ACTOR_S:.0f} s.",
             f"已连接但超过 {limits.SILENT_ACTOR_S:.0f} 秒没有消息。",
@@ -317,7 +320,7 @@ TEXTS: dict[str, Text] = {
             "It was stopped or died, or the network between is down. What it has lived through is in its spool and will be sent.",
             "被停止或死掉，或网络断开。它经历的数据在自己的 spool 里，之后会补发。",
         ),
-        "tandem actor {task} --learner {address} --token-file TOKEN   # on the actor's machine",
+        "tandem actor {task} {join}   # on the actor's machine",
         ("The hub saw it leave, or lost it for longer than its time-out, and the run goes on.", "hub 看到它离开或超时，而训练还在继续。"),
     ),
     "steps_lost": Text(
@@ -341,15 +344,15 @@ TEXTS: dict[str, Text] = {
             ),
             ("the actor '{actor}' has had something newer to take for {since}", "actor“{actor}”已有 {since} 没有换上更新的参数"),
             (
-                "seen in the newest {steps} actor steps, each of which carries the version it was made with",
-                "依据：最近 {steps} 个 Actor 步，每步都记有所用版本",
+                "by the newest {steps} actor steps, each of which carries the version it was made with",
+                "最近 {steps} 个 Actor 步都记有所用版本",
             ),
         ),
         (
             "Most likely the update never reaches the acting policy: a callback that was lost or failed, a link that only carries data one way, or an actor from before the learner's restart.",
             "最可能是参数更新没有到达执行策略的地方：回调没有注册或执行失败、连接只有单向数据，或者 actor 是 Learner 重启之前的旧进程。",
         ),
-        "tandem actor {task} --learner {address} --token-file TOKEN   # end the old one first",
+        "tandem actor {task} {join}   # end the old one first",
         (
             f"The version an actor acts with (its own word, the steps it sent, or those the learner received) stands still and is {limits.LAG_VERSIONS} or more behind the newest one; a healthy actor is 0 or 1 behind.",
             f"actor 所用的版本（它自己的报告、它发来的数据或 Learner 收到的数据）不再变化，并落后最新版本 {limits.LAG_VERSIONS} 个以上；正常落后 0 或 1。",
@@ -1053,6 +1056,7 @@ def tell(finding: Finding, lang: Language, common: Mapping[str, Any]) -> Told:
         evidence=[line for line in lines if line is not None],
         cause=text.cause[which],
         next=_filled(text.next, raw),
+        explains=list(finding.explains),
     )
 
 

@@ -6,10 +6,11 @@ published, then what is learned from, then whether training does anything, then 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 from tandem.doctor.checks import actors, data, demos, learning, processes, reaching, training
-from tandem.doctor.findings import Finding
+from tandem.doctor.findings import NOTE, SEVERITIES, Finding
 from tandem.doctor.records import Records
 
 Check = Callable[[Records], Finding | None]
@@ -98,8 +99,48 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
+_BAD_RESULTS = ("worse_than_demos", "reward_never_seen", "evaluation_differs", "success_stuck", "entropy_high", "stuck_at_limit")
+_NO_DATA = ("no_steps", "still_filling", "learner_slow", "policies_not_applied", "policy_lag", "control_rate_low")
+EXPLAINS: dict[str, tuple[str, ...]] = {
+    "run_broke": ("run_died", "interrupted", *_BAD_RESULTS),
+    "disk_full": ("link_backlog", "no_steps", "learner_slow"),
+    "hub_silent": ("actor_silent", *_NO_DATA),
+    "trainer_dead": (*_NO_DATA, "link_backlog"),
+    "no_actor": _NO_DATA,
+    "actor_silent": _NO_DATA,
+    "actor_gone": _NO_DATA,
+    "paused": ("learner_slow", "no_steps"),
+    "versions_went_back": ("policies_not_applied", "policy_lag", *_BAD_RESULTS),
+    "policies_not_published": ("policies_not_applied", "policy_lag", *_BAD_RESULTS),
+    "policies_not_applied": ("policy_lag", "actions_saturated", *_BAD_RESULTS),
+    "still_random": ("actions_saturated", *_BAD_RESULTS),
+    "demos_without_reward": _BAD_RESULTS,
+    "critic_diverged": (
+        "parameters_frozen",
+        "updates_dropped",
+        "q_overestimated",
+        "critic_loss_rising",
+        "temperature_runaway",
+        *_BAD_RESULTS,
+    ),
+    "ppo_not_finite": ("parameters_frozen", *_BAD_RESULTS),
+    "parameters_frozen": ("entropy_collapsed", *_BAD_RESULTS),
+    "success_without_reward": ("terminal_without_reward", *_BAD_RESULTS),
+    "actions_constant": _BAD_RESULTS,
+    "learner_slow": ("policy_lag",),
+}
+"""What usually follows from what: a person is told the cause, and with it the names of what it explains."""
+
+
 def run_checks(records: Records) -> list[Finding]:
-    """All findings, the worst first and then in the order of the table."""
+    """The worst first and then in the order of the table; what follows from a problem is told with it."""
     findings = [finding for check in CHECKS if (finding := check(records)) is not None]
-    order = ("problem", "warning", "note")
-    return sorted(findings, key=lambda finding: order.index(finding.severity))
+    findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
+    told: list[Finding] = []
+    left = findings
+    while left:
+        cause, *rest = left
+        follows = EXPLAINS.get(cause.name, ()) if cause.severity != NOTE else ()
+        told.append(dataclasses.replace(cause, explains=tuple(finding.name for finding in rest if finding.name in follows)))
+        left = [finding for finding in rest if finding.name not in follows]
+    return told
