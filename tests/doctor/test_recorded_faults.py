@@ -266,7 +266,7 @@ def test_a_robot_at_the_edge_of_its_workspace(demos: Path, tmp_path: Path, monke
         return actions
 
     monkeypatch.setattr(Actor, "_propose", outwards)
-    monkeypatch.setattr(Reach, "spec", dataclasses.replace(SPEC, max_episode_steps=100))
+    monkeypatch.setattr(tandem.envs.reach, "SPEC", dataclasses.replace(SPEC, max_episode_steps=100))
     run = lived(tmp_path / "run", max_steps=200)
     assert first(run) == "stuck_at_limit"
     assert "tcp_position[1]" in findings(run)[0]["evidence"][0]
