@@ -212,6 +212,25 @@ def doctor(args: list[str]) -> int:
     return run_doctor(args, lambda line: _say(console, line))
 
 
+def dashboard(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    host: str = "127.0.0.1",
+    port: int = 0,
+    browser: bool = True,
+) -> None:
+    """The page of a run: the hub's while it trains, and from its folder when it is over.
+
+    Args:
+        run: A run folder.
+        host: Where to listen, for a run that is over; others than this machine need 0.0.0.0.
+        port: Port to listen on; 0: any free one.
+        browser: Open it in a browser, where there is a screen.
+    """
+    from tandem.dashboard.standalone import show_run
+
+    show_run(run, lambda line: _say(console, line), host=host, port=port, browser=browser)
+
+
 def _run_of(asked: Any) -> tuple[Any, Path]:
     """The configuration and the folder that a command line means; demonstrations are recorded first if it asks for them."""
     if asked.resume is not None:
@@ -351,6 +370,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "ppo": ppo,
     "bc": bc,
     "doctor": doctor,
+    "dashboard": dashboard,
     "record": record,
     "demos": demos,
     "eval": evaluate,
