@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -25,16 +26,16 @@ RLPD = (
     Plot(
         "Success",
         (
-            (f"{_EPISODE}success", "all episodes"),
+            (f"{_EPISODE}success", "all"),
             (f"{_EPISODE}success_alone", "alone"),
             (f"{_EPISODE}success_helped", "helped"),
-            ("eval/success", "evaluation"),
+            ("eval/success", "eval"),
         ),
         percent=True,
-        help="Share of the last 20 episodes that ended in success; evaluation: without exploration, on its own starts.",
+        help="Share of the last 20 episodes that ended in success; eval: an evaluation, without exploration, on its own starts.",
     ),
-    Plot("Return", ((f"{_EPISODE}r", "episode"), ("eval/return", "evaluation")), help="Sum of the rewards of an episode."),
-    Plot("Length", ((f"{_EPISODE}l", "episode"), ("eval/length", "evaluation")), help="Actions in an episode; shorter is better."),
+    Plot("Return", ((f"{_EPISODE}r", "episode"), ("eval/return", "eval")), help="Sum of the rewards of an episode."),
+    Plot("Length", ((f"{_EPISODE}l", "episode"), ("eval/length", "eval")), help="Actions in an episode; shorter is better."),
     Plot("Person's share", ((f"{_EPISODE}intervention_share", "of the steps"),), percent=True, help="Steps in which a person acted."),
     Plot("Critic loss", (("critic/critic_loss", "loss"),), log=True, help="How far the values are from their targets."),
     Plot(
@@ -46,9 +47,9 @@ RLPD = (
     Plot("Temperature", (("actor/temperature", "temperature"),), log=True, help="What exploring is worth to it."),
 )
 PPO = (
-    Plot("Reward", (("Train/mean_reward", "training"), ("eval/return", "evaluation")), help="Mean return of the last 100 episodes."),
-    Plot("Success", (("Train/mean_success", "training"), ("eval/success", "evaluation")), percent=True),
-    Plot("Length", (("Train/mean_episode_length", "training"), ("eval/length", "evaluation")), help="Actions in an episode."),
+    Plot("Reward", (("Train/mean_reward", "training"), ("eval/return", "eval")), help="Mean return of the last 100 episodes."),
+    Plot("Success", (("Train/mean_success", "training"), ("eval/success", "eval")), percent=True),
+    Plot("Length", (("Train/mean_episode_length", "training"), ("eval/length", "eval")), help="Actions in an episode."),
     Plot("KL", (("Policy/kl", "KL"),), log=True, help="How far an iteration moved the policy."),
     Plot("Std", (("Policy/mean_std", "standard deviation"),), help="How much the policy still explores."),
     Plot("Explained variance", (("Value/explained_variance", "value"),), help="1: the value function knows what will be earned."),
@@ -60,6 +61,6 @@ PPO = (
 )
 
 
-def plots() -> list[dict[str, Any]]:
-    """All of them, as a page gets them; which are shown is told by what was logged."""
-    return [asdict(plot) for plot in (*RLPD, *PPO)]
+def plots(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Those of the way this run learns, as a page gets them; which are shown is told by what was logged."""
+    return [asdict(plot) for plot in (PPO if "num_steps_per_env" in config or "max_iterations" in config else RLPD)]

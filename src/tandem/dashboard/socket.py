@@ -17,7 +17,8 @@ import secrets
 import struct
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Mapping as Map
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,7 +27,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from tandem.dashboard.advice import advise, clock_words, expected, figures, reference
 from tandem.dashboard.plots import plots
 from tandem.dashboard.series import Series, Tail
-from tandem.training.clocks import Clocks
+from tandem.link.messages import Camera, View
+from tandem.teleop.mapping import Mapping
 
 STATE_S = 0.5
 SERIES_S = 1.0
@@ -49,7 +51,7 @@ class Source(Protocol):
     run: Path
     stage: Any
     """Who holds control (`link.stage.Stage`); None where nothing can be controlled."""
-    described: Mapping[str, Any]
+    described: Map[str, Any]
     """`config.json`."""
 
     def live(self) -> dict[str, Any]: ...
@@ -64,6 +66,8 @@ class Page:
         self.id = f"page-{secrets.token_hex(4)}"
         self.source = ""
         """The actor it looks at."""
+        self.camera = ""
+        """Through which of its cameras; empty: drawn."""
         self.visible = True
         self._wake = asyncio.Event()
         self._waiting: deque[str] = deque()
@@ -112,10 +116,12 @@ class Pages:
         self._recent: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self._findings = json.dumps({"kind": "findings", "findings": [], "checklist": []})
         self._beat: asyncio.Task[None] | None = None
-        self._unwatch: dict[str, Callable[[], None]] = {}
+        self._unwatch: dict[tuple[str, str], Callable[[], None]] = {}
         self._scenes: dict[str, Any] = {}
+        self._pictures: dict[str, Camera] = {}
         self._reading = asyncio.Lock()
         self._failed: set[str] = set()
+        self._mapping = None if source.stage is None else Mapping.load(_action_dim(source.described))
 
     # ---- one page
 
@@ -163,7 +169,8 @@ class Pages:
             "spec": described.get("spec", {}),
             "live": self._source.stage is not None,
             "config": {name: config.get(name) for name in ("max_steps", "steps_per_update", "training_starts", "replay_buffer_capacity")},
-            "plots": plots(),
+            "plots": plots(config),
+            "mapping": None if self._mapping is None else _mapping_for_page(self._mapping),
             "series": self._series.all(),
             "events": list(self._recent),
         }
@@ -180,11 +187,14 @@ class Pages:
         if problem is not None:
             page.tell(json.dumps({"kind": "answer", "to": order.get("do", ""), "number": order.get("number"), "problem": problem}))
 
-    def _obey(self, page: Page, order: Mapping[str, Any]) -> str | None:
+    def _obey(self, page: Page, order: Map[str, Any]) -> str | None:
         """The problem, empty if there is none; None where no answer is wanted."""
         stage, do = self._source.stage, order["do"]
         if do == "look":
-            page.source, page.visible = str(order.get("source", "")), bool(order.get("visible", True))
+            page.source, page.camera, page.visible = str(order["source"]), str(order.get("camera", "")), bool(order["visible"])
+            scene = None if stage is None else stage.scene(page.source)
+            if scene is not None:
+                page.replace("scene", json.dumps({"kind": "scene", "source": page.source, "scene": scene}))
             self._watch_what_is_looked_at()
             return None
         if do == "ping":
@@ -193,7 +203,7 @@ class Pages:
         if stage is None:
             return "this run is over: there is nothing to control"
         if do == "steer":
-            stage.steer(page.id, self._axes(page, order))
+            stage.steer(page.id, self._axes(order))
             return None
         if do == "take":
             return stage.take(page.id, page.source)
@@ -206,11 +216,16 @@ class Pages:
             return stage.order(order["command"], str(order.get("to", "all")), {})
         raise ValueError(f"no such order: {do!r:.50}")
 
-    def _axes(self, page: Page, order: Mapping[str, Any]) -> Sequence[float]:
-        axes = [float(value) for value in order["axes"]]
-        if not all(math.isfinite(value) for value in axes):
-            raise ValueError("axes that are no numbers")
-        return [max(-1.0, min(1.0, value)) for value in axes]
+    def _axes(self, order: Map[str, Any]) -> Sequence[float]:
+        """What keys and gamepad mean together."""
+        assert self._mapping is not None
+        turn = order.get("turn")
+        turned = None if turn is None else float(turn)
+        axes = self._mapping.axes_from_keys({str(code) for code in order.get("keys", ())}, turned)
+        pad = order.get("pad")
+        if pad is not None:
+            axes = axes + self._mapping.axes_from_pad(_numbers(pad["axes"]), _numbers(pad["buttons"]), turned)
+        return [max(-1.0, min(1.0, float(value))) for value in axes]
 
     # ---- views
 
@@ -219,25 +234,33 @@ class Pages:
         stage = self._source.stage
         if stage is None:
             return
-        wanted = {page.source for page in self._pages.values() if page.visible and page.source}
-        for source in self._unwatch.keys() - wanted:
-            self._unwatch.pop(source)()
-        for source in wanted - self._unwatch.keys():
-            self._unwatch[source] = stage.watch(source, lambda view, source=source: self._seen(source, view))
+        wanted = {(page.source, page.camera) for page in self._pages.values() if page.visible and page.source}
+        for source, camera in self._unwatch.keys() - wanted:
+            self._unwatch.pop((source, camera))()
+        for source, camera in wanted - self._unwatch.keys():
+            self._unwatch[source, camera] = stage.watch(source, lambda view, s=source, c=camera: self._seen(s, c, view), camera)
 
-    def _seen(self, source: str, view: Any) -> None:
-        """A view of a robot, to everyone who looks at it: put into bytes once."""
-        fields = view.fields() if hasattr(view, "fields") else dict(view)
-        poses = fields.pop("poses", b"")
-        header = json.dumps({"kind": "view", "source": source, **fields}).encode()
-        frame = b"".join((_LENGTH.pack(len(header)), header, poses))
-        for page in self._pages.values():
-            if page.source == source and page.visible:
-                page.frame("view", frame)
-        scene = self._source.stage.scene(source)
+    def _seen(self, source: str, camera: str, view: View) -> None:
+        """A view of a robot, to everyone who looks at it like this: put into bytes once."""
+        stage = self._source.stage
+        fields = view.fields()
+        frame = _frame({"kind": "view", "source": source, **fields}, fields.pop("poses"))
+        picture = stage.picture(source) if camera else None
+        looking = [page for page in self._pages.values() if page.visible and (page.source, page.camera) == (source, camera)]
+        for page in looking:
+            page.frame("view", frame)
+        if picture is not None and picture is not self._pictures.get(source):
+            self._pictures[source] = picture
+            frame = _frame({"kind": "camera", "source": source, "name": picture.name}, picture.picture)
+            for page in looking:
+                page.frame("camera", frame)
+        scene = stage.scene(source)
         if scene is not None and scene is not self._scenes.get(source):
             self._scenes[source] = scene
-            self._broadcast({"kind": "scene", "source": source, "scene": scene})
+            text = json.dumps({"kind": "scene", "source": source, "scene": scene})
+            for page in self._pages.values():
+                if page.source == source:
+                    page.replace("scene", text)
 
     # ---- what all see alike
 
@@ -302,7 +325,7 @@ class Pages:
         fields = {} if view is None else {name: getattr(view, name) for name in ("who", "state", "notice", "episode", "step")}
         return {"holder": stage.holder(source), **fields}
 
-    def _buffers(self, config: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any]:
+    def _buffers(self, config: Map[str, Any], live: Map[str, Any]) -> dict[str, Any]:
         last = self._series.last
         return {
             "online": last.get("clock/online_transitions"),
@@ -333,7 +356,35 @@ class Pages:
         for page in self._pages.values():
             page.replace("findings", self._findings)
 
-    def _broadcast(self, message: Mapping[str, Any]) -> None:
+    def _broadcast(self, message: Map[str, Any]) -> None:
         text = json.dumps(message, default=str)
         for page in self._pages.values():
             page.tell(text)
+
+
+def _frame(header: Map[str, Any], payload: bytes) -> bytes:
+    told = json.dumps(header).encode()
+    return b"".join((_LENGTH.pack(len(told)), told, payload))
+
+
+def _numbers(values: Any) -> list[float]:
+    numbers = [float(value) for value in values[:32]]
+    if not all(math.isfinite(value) for value in numbers):
+        raise ValueError("a stick that is no number")
+    return numbers
+
+
+def _action_dim(described: Map[str, Any]) -> int:
+    return math.prod(described["spec"]["action"]["shape"])
+
+
+def _mapping_for_page(mapping: Mapping) -> dict[str, Any]:
+    """What the browser must know: which keys move, which ask for something, and the table for people."""
+    tables = mapping.tables
+    return {
+        "table": mapping.table(),
+        "keys": [code for code, does in tables["keys"].items() if does in ("fine",) or does[1:] in mapping.axes],
+        "key_commands": dict(tables["key_commands"]),
+        "pad_commands": dict(tables["pad_commands"]),
+        "hold": [button for button, does in tables["pad_buttons"].items() if does == "hold"],
+    }

@@ -44,7 +44,7 @@ export class Episodes {
     else {
       table.innerHTML = "<thead><tr><th>episode</th><th>steps</th><th>return</th><th>person</th><th>policy</th><th>end</th></tr></thead><tbody></tbody>";
       table.tBodies[0].append(...rows);
-      if (rows.length) rows[0].click();
+      rows[Math.max(0, episodes.findIndex((episode) => episode.ended !== "open"))]?.click();
     }
   }
 

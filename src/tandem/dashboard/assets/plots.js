@@ -9,7 +9,7 @@ export function short(value, percent = false) {
   const size = Math.abs(value);
   if (size >= 1e5) return `${(value / 1000).toFixed(0)}k`;
   if (size >= 1e4) return `${(value / 1000).toFixed(1)}k`;
-  if (size >= 100 || Number.isInteger(value)) return value.toFixed(0);
+  if (size >= 20 || Number.isInteger(value)) return value.toFixed(0);
   if (size >= 1) return value.toFixed(2);
   if (size >= 0.001 || size === 0) return String(Number(value.toPrecision(3)));
   return value.toExponential(1);
@@ -112,7 +112,7 @@ export class Plot {
       g.fillText(short(mark, this.percent), left - 5, y);
     }
     g.textBaseline = "alphabetic";
-    const along = ticks(x0, x1, Math.max(1, Math.floor((right - left) / 90)));
+    const along = ticks(x0, x1, Math.max(1, Math.floor((right - left) / 55)));
     for (const mark of along) {
       g.textAlign = px(mark) > right - 20 ? "right" : px(mark) < left + 8 ? "left" : "center";
       g.fillText(this.format(mark), px(mark), height - 2);
