@@ -41,16 +41,20 @@ from tandem.link.messages import (
     PROTOCOL,
     TRAINER_COMMANDS,
     BadFrame,
+    Camera,
     Command,
     Hello,
     OtherProtocol,
     Refused,
+    Scene,
     Statistics,
     Steps,
     Trouble,
+    View,
     Welcome,
     parse,
 )
+from tandem.link.stage import Stage
 from tandem.link.writer import Group, Stored, Writer
 from tandem.types import Spec
 
@@ -124,6 +128,10 @@ class Hub:
             failed=lambda problem: self._soon(self._fail, problem),
         )
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.stage = Stage(self._connected, self._pass_on)
+        """Where people watch and steer the actors; for the page, in the hub's loop."""
+        self.recording: dict[str, Any] | None = None
+        """How far a person is who records demonstrations here; None while nobody does."""
         self.app = self._make_app()
         """Mount a page on it before `serve`; the routes of the API are there already."""
         self._strangers = Strangers(max_strangers, timeout_s)
@@ -233,6 +241,7 @@ class Hub:
             if board["trainer_heartbeat"] != seen.heartbeat:
                 seen.heartbeat, seen.alive_at = board["trainer_heartbeat"], now
             self._keep_time(now)
+            self.stage.keep_time(now)
         if now - seen.kept_at >= _KEEP_LIVE_S:
             seen.kept_at = now
             self._keep_live()
@@ -251,7 +260,8 @@ class Hub:
 
     def live(self) -> dict[str, Any]:
         """All that is known at this moment and stands in no other file."""
-        return {"time": self._wall(), "status": self.status(), "clocks": self._clocks(self.counts()), "actors": self.actors()}
+        told = {"time": self._wall(), "status": self.status(), "clocks": self._clocks(self.counts()), "actors": self.actors()}
+        return told if self.recording is None else told | {"recording": self.recording}
 
     def _keep_live(self, closed: bool = False) -> None:
         """In the run folder, so that a run can be judged without asking the hub, and after it has gone."""
@@ -429,6 +439,8 @@ class Hub:
                 line.tell(message, self._wall())
             elif isinstance(message, Command):
                 self._pass_on(message, line.hello.name)
+            elif isinstance(message, Scene | View | Camera):
+                self.stage.seen(line.hello.source, message)
             else:
                 raise BadFrame("a second greeting")
 
@@ -450,6 +462,7 @@ class Hub:
         if line.connected:
             line.connected = False
             line.last_seen = time.monotonic()
+            self.stage.left(line.hello.source)
             self._event("actor_left", name=line.hello.name, source=line.hello.source)
             self._say(f"[HUB] actor '{line.hello.name}' left")
             self._grant()
@@ -465,6 +478,7 @@ class Hub:
                 file.write(json.dumps(line) + "\n")
             told.append("trainer")
         if command.command in ACTOR_COMMANDS:
+            self.stage.ordered(command)
             for actor in self._connected():
                 named = command.to in ("all", "actors", actor.hello.name, actor.hello.source)
                 if named and actor.command(command):

@@ -14,30 +14,29 @@ import os
 import signal
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from tandem.envs.registry import make_batch
+from tandem.envs.registry import TASKS, make_batch
+from tandem.envs.scenery import Scenery
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
-from tandem.link.messages import Command
+from tandem.teleop.mapping import axis_names
 from tandem.teleop.operator import HandsOff
+from tandem.teleop.steering import Steering
 from tandem.training.actor import Actor
 from tandem.training.broken import FOLDER
+from tandem.training.control_loop import ControlLoop, Watch
+from tandem.training.showing import Showing
 from tandem.types import Spec
 
 DEFAULT_PORT = 5588
 """Where a learner listens unless told otherwise."""
 TOKEN_VARIABLE = "TANDEM_TOKEN"
-Watch = Callable[[Actor, ActorClient], Iterable[str]]
-"""Looks at the loop now and then; what it finds wrong it says once, in words."""
-_LATE = 0.1
-"""An action that comes this share of a control period too late counts as late."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +100,11 @@ def act(
     welcome = client.connect()
     say(f"[ACTOR] connected to {address} as '{args.name}', run {welcome.run}")
     settings = welcome.settings
+    steering = Steering(spec.action_dim)
     actor = Actor(
         env,
         client,
-        [HandsOff()] * args.num_envs,
+        [steering, *[HandsOff()] * (args.num_envs - 1)],
         source=client.source,
         seed=_own_seed(int(settings.get("seed", 0)), client.source),
         # what the run has had of random steps, this process need not make again
@@ -112,8 +112,20 @@ def act(
         say=say,
         broken=(args.run or args.spool.parent) / FOLDER,
     )
+    showing = Showing(actor, client, lambda: Scenery(env, axis_names(spec.action_dim), spec.control_hz, _camera(args.task)))
+    loop = ControlLoop(
+        actor,
+        client,
+        steering,
+        showing,
+        realtime=args.pace == "realtime",
+        stopped=stopped,
+        say=say,
+        watch=watch,
+        max_steps=args.max_steps,
+    )
     try:
-        _live(actor, client, args, spec, stopped, say, watch)
+        loop.run()
     finally:
         left = client.close()
         env.close()
@@ -129,72 +141,8 @@ def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda 
     return act(args, say, stop.is_set, watch)
 
 
-def _live(
-    actor: Actor,
-    client: ActorClient,
-    args: ActorArgs,
-    spec: Spec,
-    stopped: Callable[[], bool],
-    say: Callable[[str], None],
-    watch: Watch,
-) -> None:
-    rhythm = Rhythm(spec.control_hz) if args.pace == "realtime" else None
-    paused = False
-    said = False
-    while client.newest_policy() is None and not stopped():  # a robot does not move before there is something to move by
-        if not said:
-            say("[ACTOR] waiting for the first policy")
-            said = True
-        time.sleep(0.02)
-    actor.begin()
-    while not stopped() and (args.max_steps is None or actor.steps < args.max_steps):
-        for order in client.commands():
-            if order.command == "stop":
-                return
-            paused = _paused(order, paused, say)
-        if paused or not client.may_step(timeout=0.1):
-            if paused:
-                time.sleep(0.02)
-            if rhythm:
-                rhythm.restart()
-            continue
-        actor.step()
-        for warning in watch(actor, client):
-            say(f"[ACTOR] {warning}")
-        if rhythm:
-            rhythm.wait()
-            if rhythm.late == 1:
-                say(f"[ACTOR] a control period of {1e3 / spec.control_hz:.0f} ms was overrun: the environment takes longer than that")
-
-
-def _paused(order: Command, paused: bool, say: Callable[[str], None]) -> bool:
-    if order.command not in ("pause", "resume"):
-        return paused
-    say(f"[ACTOR] {order.command}")
-    return order.command == "pause"
-
-
-class Rhythm:
-    """One beat per control period. A late one moves those that follow: two actions are never squeezed into one period."""
-
-    def __init__(self, hz: float) -> None:
-        self._period = 1 / hz
-        self.late = 0
-        """Beats that were missed."""
-        self.restart()
-
-    def restart(self) -> None:
-        self._next = time.monotonic() + self._period
-
-    def wait(self) -> None:
-        left = self._next - time.monotonic()
-        if left > 0:
-            time.sleep(left)
-            self._next += self._period
-            return
-        if left < -_LATE * self._period:
-            self.late += 1
-        self.restart()
+def _camera(task: str) -> str | None:
+    return TASKS[task].camera if task in TASKS else None
 
 
 def _own_seed(seed: int, source: str) -> int:

@@ -60,7 +60,11 @@ class Actor:
         self._recorders = [EpisodeRecorder(self.spec, f"{source}.{row}") for row in range(env.num_envs)]
         self._observation: Observation = {}
         self.last_actions: np.ndarray | None = None
-        """Of all rows, as they were decided."""
+        """Of all rows, as they were executed."""
+        self.lived: list[Transition] = []
+        """The last step of every row."""
+        self.returns = np.zeros(env.num_envs)
+        """Sum of rewards of the episode that each row is in."""
         self._broken = broken
         self._trace: deque[tuple[dict[str, Any], np.ndarray]] = deque(maxlen=STATES_KEPT)
 
@@ -94,6 +98,8 @@ class Actor:
         ]
         self._link.send(lived)
         self.steps += len(lived)
+        self.lived = lived
+        self.returns += reward
         self._observation = observation
         for i, transition in enumerate(lived):
             if transition.last:
@@ -113,6 +119,7 @@ class Actor:
             raise type(problem)(f"{problem} The last {len(self._trace)} steps are kept: `tandem doctor replay {kept}`.") from problem
 
     def _begin_episode(self, row: int) -> None:
+        self.returns[row] = 0.0
         self._operators[row].reset()
         self._recorders[row].begin(_row(self._observation, row))
 
@@ -129,6 +136,16 @@ class Actor:
         if self._policy is None or self.steps < self._random_steps:
             return self._random.uniform(-1, 1, (self.env.num_envs, self.spec.action_dim)).astype(np.float32)
         return self._policy.sample(self._layout.flatten(self._observation, self._policy.observation_clip), self._random)
+
+    @property
+    def observation(self) -> Observation:
+        """Of row 0, as the next action will answer it."""
+        return _row(self._observation, 0)
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Episode of row 0, and its next step."""
+        return self._recorders[0].episode, self._recorders[0].step
 
     def state(self) -> dict[str, Any]:
         """All that decides what it does next; simulations that cannot be saved are left out and begin a new episode."""

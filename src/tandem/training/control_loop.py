@@ -1,0 +1,188 @@
+"""The control loop of an actor process: steps at its pace, what people want of it, and what they see.
+
+Nobody who watches or steers is waited for. What a person may do at any moment:
+
+    take over, let go     the hand's actions instead of the policy's, at the pace of the real world (`teleop/steering.py`)
+    pause, resume         stand still and go on; resume also ends the standing still after a hand was lost
+    stop                  the actor ends. With {"stay": true} it stands still and stays there until resume
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from tandem.link.client import ActorClient
+from tandem.link.messages import Command
+from tandem.teleop.steering import Steering
+from tandem.training.actor import Actor
+from tandem.training.showing import Showing
+
+Watch = Callable[[Actor, ActorClient], Iterable[str]]
+"""Looks at the loop now and then; what it finds wrong it says once, in words."""
+_LATE = 0.1
+"""An action that comes this share of a control period too late counts as late."""
+_IDLE_S = 0.02
+
+
+class ControlLoop:
+    """`run` until told to stop; everything happens in the thread that calls it."""
+
+    def __init__(
+        self,
+        actor: Actor,
+        client: ActorClient,
+        steering: Steering | None,
+        showing: Showing,
+        *,
+        realtime: bool,
+        stopped: Callable[[], bool],
+        say: Callable[[str], None],
+        watch: Watch = lambda actor, client: (),
+        max_steps: int | None = None,
+    ) -> None:
+        self._actor, self._client, self._steering, self._showing = actor, client, steering, showing
+        self._realtime, self._stopped, self._say, self._watch, self._max_steps = realtime, stopped, say, watch, max_steps
+        self._rhythm = Rhythm(actor.spec.control_hz)
+        self._paused = self._stays = self._ended = False
+        self._said = ""
+
+    @property
+    def state(self) -> str:
+        """As people see it (`link.messages.STATES`)."""
+        if self._ended or self._stays:
+            return "stopped"
+        if self._paused:
+            return "paused"
+        return "holding" if self._steering is not None and self._steering.state in ("lost", "stranded") else "running"
+
+    def run(self) -> None:
+        self._wait_for_policy()
+        self._actor.begin()
+        self._rhythm.restart()
+        while not self._over():
+            self.obey()
+            if self._ended:
+                break
+            moved = not self._stands() and self._may_step()
+            if moved:
+                self._step()
+            self._show(moved)
+            if not moved:
+                self._rhythm.restart()
+                time.sleep(_IDLE_S if self._stands() else 0.0)
+            elif self._at_real_pace():
+                self._rhythm.wait()
+                if self._rhythm.late == 1 and self._realtime:
+                    period_ms = 1e3 / self._actor.spec.control_hz
+                    self._say(f"[ACTOR] a control period of {period_ms:.0f} ms was overrun: the environment takes longer than that")
+        self._ended = True
+        self._show(moved=False)
+
+    def _over(self) -> bool:
+        return self._stopped() or (self._max_steps is not None and self._actor.steps >= self._max_steps)
+
+    def _wait_for_policy(self) -> None:
+        """A robot does not move before there is something to move by."""
+        said = False
+        while self._client.newest_policy() is None and not self._stopped():
+            if not said:
+                self._say("[ACTOR] waiting for the first policy")
+                said = True
+            time.sleep(_IDLE_S)
+
+    def _stands(self) -> bool:
+        return self._paused or self._stays or (self._steering is not None and self._steering.stands)
+
+    def _at_real_pace(self) -> bool:
+        """A robot always, a simulation while a person's hand is on it."""
+        return self._realtime or (self._steering is not None and self._steering.held)
+
+    def _may_step(self) -> bool:
+        """A person is not kept waiting for a learner's credit: ten steps a second do no harm to the ratio."""
+        return (self._steering is not None and self._steering.held) or self._client.may_step(timeout=0.1)
+
+    def _step(self) -> None:
+        if not self._at_real_pace():
+            self._rhythm.restart()
+        self._actor.step()
+        for warning in self._watch(self._actor, self._client):
+            self._say(f"[ACTOR] {warning}")
+
+    def _show(self, moved: bool) -> None:
+        steering = self._steering
+        if steering is None:
+            self._showing.turn(who="policy" if moved else "nobody", holder="", state=self.state, notice="", moved=moved)
+            return
+        if steering.notice != self._said:
+            self._said = steering.notice
+            if self._said:
+                self._say(f"[ACTOR] {self._said}")
+        who = "nobody" if self._stands() else steering.who
+        self._showing.turn(who=who, holder=steering.holder, state=self.state, notice=steering.notice, moved=moved)
+
+    # ---- what people want
+
+    def obey(self) -> None:
+        """All that was wanted since the last call, in order, and the newest steering."""
+        for order in self._client.commands():
+            self._obey(order)
+        if self._steering is not None:
+            newest = self._client.control()
+            if newest is not None:
+                control, at = newest
+                self._steering.steer(control.holder, control.axes, at, control.fine)
+            if self._stands():
+                self._steering.watch_hand()
+
+    def _obey(self, order: Command) -> None:
+        if order.command == "watch":
+            self._showing.watch(order)
+        elif order.command == "stop":
+            self._stays = bool(order.detail.get("stay"))
+            self._ended = not self._stays
+            self._say("[ACTOR] stopped by a person" + (": standing still until resume" if self._stays else ""))
+        elif order.command == "pause":
+            self._paused = True
+            self._say("[ACTOR] pause")
+        elif order.command == "resume":
+            self._paused = self._stays = False
+            if self._steering is not None:
+                self._steering.resume()
+            self._say("[ACTOR] resume")
+        elif order.command in ("take_over", "release") and self._steering is not None:
+            self._change_hands(self._steering, order)
+
+    def _change_hands(self, steering: Steering, order: Command) -> None:
+        holder = str(order.detail.get("holder", "")) or "somebody"
+        if order.command == "take_over":
+            other = steering.take(holder)
+            self._say(f"[ACTOR] '{holder}' has taken control" if not other else f"[ACTOR] '{holder}' wants control, but '{other}' has it")
+        elif order.detail.get("lost"):
+            steering.lose(holder, f"the page '{holder}' was lost")
+        else:
+            steering.let_go(holder)
+            self._say(f"[ACTOR] '{holder}' has let go")
+
+
+class Rhythm:
+    """One beat per control period. A late one moves those that follow: two actions are never squeezed into one period."""
+
+    def __init__(self, hz: float) -> None:
+        self._period = 1 / hz
+        self.late = 0
+        """Beats that were missed."""
+        self.restart()
+
+    def restart(self) -> None:
+        self._next = time.monotonic() + self._period
+
+    def wait(self) -> None:
+        left = self._next - time.monotonic()
+        if left > 0:
+            time.sleep(left)
+            self._next += self._period
+            return
+        if left < -_LATE * self._period:
+            self.late += 1
+        self.restart()
