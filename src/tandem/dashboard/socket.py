@@ -241,10 +241,15 @@ class Pages:
             self._unwatch[source, camera] = stage.watch(source, lambda view, s=source, c=camera: self._seen(s, c, view), camera)
 
     def _seen(self, source: str, camera: str, view: View) -> None:
+        with self._isolated("view"):
+            self._pass_on(source, camera, view)
+
+    def _pass_on(self, source: str, camera: str, view: View) -> None:
         """A view of a robot, to everyone who looks at it like this: put into bytes once."""
         stage = self._source.stage
         fields = view.fields()
-        frame = _frame({"kind": "view", "source": source, **fields}, fields.pop("poses"))
+        poses = fields.pop("poses")
+        frame = _frame({"kind": "view", "source": source, **fields}, poses)
         picture = stage.picture(source) if camera else None
         looking = [page for page in self._pages.values() if page.visible and (page.source, page.camera) == (source, camera)]
         for page in looking:
