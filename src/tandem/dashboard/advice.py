@@ -80,7 +80,7 @@ def advise(seen: Figures) -> Advice:
         low, high = seen.q_range
         return Advice(
             "values that cannot be",
-            f"Correcting does not help now: the critic expects {seen.q:.2g}, and an episode can earn {low:g} to {high:g}. See the findings.",
+            f"Correcting does not help now: the critic expects {seen.q:.2g}, an episode can earn {low:g} to {high:g}. See the findings.",
             because,
         )
     if seen.success is None:
@@ -93,7 +93,7 @@ def advise(seen: Figures) -> Advice:
         )
     share = seen.share or 0.0
     if seen.success >= GOOD and share <= LITTLE:
-        return Advice("nearly there", "Hands off. Correct only what is rare and fails; evaluate it, and stop when it is good enough.", because)
+        return Advice("nearly there", "Hands off. Correct only what is rare and fails; evaluate, and stop when it is good enough.", because)
     if seen.success >= FAIR and share > MUCH:
         return Advice(
             "it succeeds mostly with you",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 from collections.abc import Callable
@@ -11,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, HTTPException
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.websockets import WebSocket
 
 from tandem.dashboard.episodes import Library
 from tandem.dashboard.socket import Pages, Source
 from tandem.errors import TandemError
+from tandem.link.hub import Hub
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -25,7 +28,7 @@ def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line
     """Once in a process: NiceGUI has one app in all of it."""
     # Nothing is stored; but the package makes its folder when it is imported, and that is not to be the working directory.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(source.run / ".page"))
-    from nicegui import core, ui
+    from nicegui import ui
 
     pages = Pages(source, say)
     _add_routes(app, pages, Library(source.run, source.described))
@@ -44,7 +47,6 @@ def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line
         show_welcome_message=False,
         favicon=ASSETS / "icon.svg",
     )
-    del core
     return pages
 
 
@@ -73,7 +75,7 @@ def _add_routes(app: FastAPI, pages: Pages, library: Library) -> None:
     app.add_api_route("/page/files", files)
     app.add_api_route("/page/episodes", episodes)
     app.add_api_route("/page/episode", episode)
-    app.mount("/page/assets", StaticFiles(directory=ASSETS))
+    app.mount("/page/assets", Fresh(directory=ASSETS))
 
 
 async def _told(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -83,18 +85,25 @@ async def _told(function: Callable[..., Any], *arguments: Any) -> Any:
         raise HTTPException(404, str(problem)) from None
 
 
+class Fresh(StaticFiles):
+    """Asked for anew each time: a page of an older version does not fit the hub of a newer one."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        response = super().file_response(*arguments, **options)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
 class HubSource:
     """A hub's numbers, for its page."""
 
-    def __init__(self, hub: Any, described: dict[str, Any]) -> None:
-        self.run, self.stage, self.described = hub.run, getattr(hub, "stage", None), described
+    def __init__(self, hub: Hub, described: dict[str, Any]) -> None:
+        self.run, self.stage, self.described = hub.run, hub.stage, described
         self.live, self.findings = hub.live, hub.findings
 
 
-def mount_on_hub(hub: Any, say: Callable[[str], None]) -> None:
+def mount_on_hub(hub: Hub, say: Callable[[str], None]) -> None:
     """A page that cannot be made is told of, and the run goes on without one."""
-    import json
-
     try:
         mount(hub.app, HubSource(hub, json.loads((hub.run / "config.json").read_text())), say)
     except Exception as fault:  # whatever it is: a page is not worth a run

@@ -133,9 +133,7 @@ class Series:
         return news
 
     def _from(self, start: int) -> dict[str, Any]:
-        rows = [
-            [*(_short(x) for x in point.at), *(_short(point.value(name)) for name in self.names)] for point in self._points[start:]
-        ]
+        rows = [[*(_short(x) for x in point.at), *(_short(point.value(name)) for name in self.names)] for point in self._points[start:]]
         return {"from": start, "columns": [*AXES, *self.names], "rows": rows}
 
     def mean(self, name: str, start: float, end: float) -> float | None:

@@ -28,6 +28,7 @@ from tandem.dashboard.advice import advise, clock_words, expected, figures, refe
 from tandem.dashboard.plots import plots
 from tandem.dashboard.series import Series, Tail
 from tandem.link.messages import Camera, View
+from tandem.link.stage import Stage
 from tandem.teleop.mapping import Mapping
 
 STATE_S = 0.5
@@ -48,11 +49,18 @@ RUN_ORDERS = ("pause", "resume", "checkpoint", "evaluate", "stop")
 class Source(Protocol):
     """Where a page's numbers come from: a hub, or the folder of a run whose hub is gone."""
 
-    run: Path
-    stage: Any
-    """Who holds control (`link.stage.Stage`); None where nothing can be controlled."""
-    described: Map[str, Any]
-    """`config.json`."""
+    @property
+    def run(self) -> Path: ...
+
+    @property
+    def stage(self) -> Stage | None:
+        """Who holds control; None where nothing can be controlled."""
+        ...
+
+    @property
+    def described(self) -> Map[str, Any]:
+        """`config.json`."""
+        ...
 
     def live(self) -> dict[str, Any]: ...
 
@@ -121,7 +129,8 @@ class Pages:
         self._pictures: dict[str, Camera] = {}
         self._reading = asyncio.Lock()
         self._failed: set[str] = set()
-        self._mapping = None if source.stage is None else Mapping.load(_action_dim(source.described))
+        own = source.run / "mapping.toml"
+        self._mapping = None if source.stage is None else Mapping.load(_action_dim(source.described), own if own.exists() else None)
 
     # ---- one page
 
@@ -219,8 +228,7 @@ class Pages:
     def _axes(self, order: Map[str, Any]) -> Sequence[float]:
         """What keys and gamepad mean together."""
         assert self._mapping is not None
-        turn = order.get("turn")
-        turned = None if turn is None else float(turn)
+        turned = None if order.get("turn") is None else _numbers([order["turn"]])[0]
         axes = self._mapping.axes_from_keys({str(code) for code in order.get("keys", ())}, turned)
         pad = order.get("pad")
         if pad is not None:
@@ -238,15 +246,14 @@ class Pages:
         for source, camera in self._unwatch.keys() - wanted:
             self._unwatch.pop((source, camera))()
         for source, camera in wanted - self._unwatch.keys():
-            self._unwatch[source, camera] = stage.watch(source, lambda view, s=source, c=camera: self._seen(s, c, view), camera)
+            self._unwatch[source, camera] = stage.watch(source, lambda view, s=source, c=camera: self._seen(stage, s, c, view), camera)
 
-    def _seen(self, source: str, camera: str, view: View) -> None:
+    def _seen(self, stage: Stage, source: str, camera: str, view: View) -> None:
         with self._isolated("view"):
-            self._pass_on(source, camera, view)
+            self._pass_on(stage, source, camera, view)
 
-    def _pass_on(self, source: str, camera: str, view: View) -> None:
+    def _pass_on(self, stage: Stage, source: str, camera: str, view: View) -> None:
         """A view of a robot, to everyone who looks at it like this: put into bytes once."""
-        stage = self._source.stage
         fields = view.fields()
         poses = fields.pop("poses")
         frame = _frame({"kind": "view", "source": source, **fields}, poses)
@@ -320,15 +327,8 @@ class Pages:
             state["advice"] = {"phase": advice.phase, "do": advice.do, "because": advice.because}
             state["reference"] = {"rows": reference(seen.clocks, every), "expected": expected(seen.clocks.learner_step)}
         if stage is not None:
-            state["control"] = {source: self._control(source) for source in stage.actors()}
+            state["control"] = {source: _control(stage, source) for source in stage.actors()}
         return state
-
-    def _control(self, source: str) -> dict[str, Any]:
-        """For a page that gets no views of it."""
-        stage = self._source.stage
-        view = stage.newest(source)
-        fields = {} if view is None else {name: getattr(view, name) for name in ("who", "state", "notice", "episode", "step")}
-        return {"holder": stage.holder(source), **fields}
 
     def _buffers(self, config: Map[str, Any], live: Map[str, Any]) -> dict[str, Any]:
         last = self._series.last
@@ -365,6 +365,13 @@ class Pages:
         text = json.dumps(message, default=str)
         for page in self._pages.values():
             page.tell(text)
+
+
+def _control(stage: Stage, source: str) -> dict[str, Any]:
+    """Who holds an actor, for a page that gets no views of it."""
+    view = stage.newest(source)
+    fields = {} if view is None else {name: getattr(view, name) for name in ("who", "state", "notice", "episode", "step")}
+    return {"holder": stage.holder(source), **fields}
 
 
 def _frame(header: Map[str, Any], payload: bytes) -> bytes:

@@ -47,7 +47,13 @@ class FolderSource:
         counts = {**self._clocks, "learner_steps_per_s": 0.0, "actor_steps_per_s": 0.0, "phase": "stopped"}
         every = int((self.described.get("config") or {}).get("steps_per_update") or 0)
         clocks = hub_clocks(counts, every) if every else counts
-        return {"status": {"task": self.described.get("task", "")}, "clocks": clocks, "actors": [], "over": True, "summary": self._summary()}
+        return {
+            "status": {"task": self.described.get("task", "")},
+            "clocks": clocks,
+            "actors": [],
+            "over": True,
+            "summary": self._summary(),
+        }
 
     def _summary(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):

@@ -10,6 +10,7 @@ from typing import Any
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
+from tandem.link.folder import run_token
 from tandem.training.config import LearnerArgs, RunArgs, TrainArgs, TrainConfig
 from tandem.training.display import Display
 from tandem.training.loggers import WandB
@@ -49,10 +50,12 @@ def _run(
     key: Path | None = None,
     timeout: float = 10.0,
 ) -> dict[str, Any]:
+    port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
+    display.say(f"page: {_page_link(run.path, host, port, certificate is not None)}")
     hub = hub_part(
         run.path,
         host=host,
-        port=asked.port or _free_port(host),  # chosen once: a hub that is started again is found where it was
+        port=port,
         certificate=plain(certificate),
         key=plain(key),
         timeout_s=timeout,
@@ -93,6 +96,12 @@ def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
 def _free_port(host: str) -> int:
     with socket.create_server((host, 0)) as listening:
         return listening.getsockname()[1]
+
+
+def _page_link(run: Path, host: str, port: int, tls: bool) -> str:
+    """With the token, which lets a browser in; on this machine for a hub that listens everywhere."""
+    here = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"{'https' if tls else 'http'}://{here}:{port}/?token={run_token(run)}"
 
 
 def _reachable(asked: LearnerArgs) -> str:

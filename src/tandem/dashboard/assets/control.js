@@ -41,6 +41,7 @@ export class Hand {
   }
 
   press(code) {
+    if (!this.held.size) this.turned = this.turn?.() ?? null;
     this.held.add(code);
     this.beat();
     this.changed?.();
@@ -74,7 +75,9 @@ export class Hand {
       this.changed?.();
     }
     if (!this.holding) return;
-    const message = { do: "steer", number: ++this.number, keys: [...this.held] };
+    const rests = !this.held.size && !(pad?.axes ?? []).some((axis) => Math.abs(axis) > 0.1);
+    if (rests) this.turned = this.turn?.() ?? null; // a motion that has begun keeps its direction, wherever the person looks meanwhile
+    const message = { do: "steer", number: ++this.number, keys: [...this.held], turn: this.turned };
     if (pad) message.pad = { axes: pad.axes, buttons: pad.buttons };
     this.send(message);
   }

@@ -29,6 +29,8 @@ class Page {
     this.view = null;
     this.hand = new Hand((message) => this.send(message), (command) => this.ask(command));
     this.hand.changed = () => this.showHand();
+    this.hand.turn = () => (this.asSeen && this.robot ? 90 * Math.round(this.robot.azimuth / 90) : null);
+    this.asSeen = localStorage.getItem("tandem-as-seen") !== "no";
     this.buttons();
     this.theme();
     this.connect();
@@ -186,7 +188,7 @@ class Page {
     if (state === "paused" && !holder) return ["NOBODY", "nobody", notice || "paused"];
     if (state === "resetting") return ["NOBODY", "nobody", notice || "a new episode begins"];
     if (holder === this.id) return ["YOU", "you", notice || (state === "paused" ? "paused" : "your keys or gamepad move the robot")];
-    if (holder) return ["ANOTHER PAGE", "other", notice || `${holder} holds control`];
+    if (holder) return ["ANOTHER PAGE", "other", notice || "it holds control until it lets go"];
     if (who === "script") return ["SCRIPT", "script", notice || "a script stands in for a person"];
     if (who === "person") return ["SOMEBODY", "other", notice || "a device on the robot's machine"];
     return who === "policy" ? ["POLICY", "policy", notice || this.policyNote()] : ["NOBODY", "nobody", notice || "standing still"];
@@ -477,19 +479,35 @@ class Page {
   mapping(mapping) {
     if (!mapping) return;
     this.hand.know(mapping);
-    const groups = { keyboard: [], "gamepad stick": [], "gamepad button": [] };
-    for (const row of mapping.table) groups[row.device]?.push(row);
-    const list = make("div", "keys", ...groups.keyboard.map(({ input, does }) => {
-      const cap = make("button", "keycap", keyName(input));
-      cap.dataset.code = input;
-      cap.tabIndex = -1;
-      if (mapping.keys.includes(input)) this.pressable(cap, input);
-      else cap.onclick = () => this.ask(mapping.key_commands[input]);
-      return make("div", "", make("span", "", named(does)), cap);
-    }));
-    const pad = make("div", "keys", ...[...groups["gamepad stick"], ...groups["gamepad button"]].map(({ device, input, does }) =>
-      make("div", "", make("span", "", named(does)), make("span", "dim", `${device.replace("gamepad ", "")} ${input}`))));
-    $("mapping-body").replaceChildren(list, make("p", "dim", "Gamepad (press a button of it so that the browser shows it)"), pad);
+    const rows = (device) => mapping.table.filter((row) => row.device === device);
+    const moving = rows("keyboard").filter((row) => mapping.keys.includes(row.input)), asking = rows("keyboard").filter((row) => !mapping.keys.includes(row.input));
+    const pad = [...rows("gamepad stick"), ...rows("gamepad button")].map(({ device, input, does }) =>
+      make("div", "", make("span", "", named(does)), make("span", "dim", `${device.replace("gamepad ", "")} ${input}`)));
+    const turned = make("label", "", Object.assign(document.createElement("input"), { type: "checkbox", id: "as-seen", checked: this.asSeen }), "directions as I look at the robot");
+    turned.firstChild.onchange = (event) => { this.asSeen = event.target.checked; localStorage.setItem("tandem-as-seen", this.asSeen ? "yes" : "no"); };
+    $("mapping-body").replaceChildren(
+      make("div", "keys", ...this.pairs(moving)), turned,
+      make("h3", "", "Orders"), make("div", "keys", ...asking.map((row) => make("div", "", make("span", "", named(row.does)), this.cap(row, mapping)))),
+      make("h3", "", "Gamepad (press one of its buttons, so that the browser shows it)"), make("div", "keys", ...pad),
+    );
+  }
+
+  /** The two keys of an axis side by side. */
+  pairs(rows) {
+    const found = new Map();
+    for (const row of rows) found.set(row.does.replace(/^[+-]/, ""), [...(found.get(row.does.replace(/^[+-]/, "")) ?? []), row]);
+    return [...found.values()].map((pair) => make("div", "", make("span", "", pair.map((row) => named(row.does)).join(" / ")),
+      make("div", "caps", ...pair.map((row) => this.cap(row)))));
+  }
+
+  cap({ input, does }, mapping = null) {
+    const cap = make("button", "keycap", keyName(input));
+    cap.dataset.code = input;
+    cap.tabIndex = -1;
+    cap.setAttribute("aria-label", `${named(does)}, key ${keyName(input)}`);
+    if (mapping) cap.onclick = () => this.ask(mapping.key_commands[input]);
+    else this.pressable(cap, input);
+    return cap;
   }
 
   /** A key that can be held with a finger or the mouse. */
@@ -500,8 +518,8 @@ class Page {
 }
 
 const DOES = { fine: "slowly (hold)", hold: "hold control", take: "take over / let go", success: "success", failure: "failure", discard: "discard the episode", pause: "pause / go on", stop: "stop the robot" };
-const AXES = { "+x": "forward", "-x": "back", "+y": "left", "-y": "right", "+z": "up", "-z": "down", "+yaw": "turn left", "-yaw": "turn right", "+pitch": "pitch +", "-pitch": "pitch −", "+roll": "roll +", "-roll": "roll −", "+gripper": "open", "-gripper": "close" };
-const named = (does) => DOES[does] ?? (AXES[does] ? `${AXES[does]} (${does.replace("-", "−")})` : does);
+const AXES = { "+x": "forward", "-x": "back", "+y": "left", "-y": "right", "+z": "up", "-z": "down", "+yaw": "turn left", "-yaw": "right", "+pitch": "pitch +", "-pitch": "−", "+roll": "roll +", "-roll": "−", "+gripper": "open", "-gripper": "close" };
+const named = (does) => DOES[does] ?? AXES[does] ?? does;
 
 /** An event in a few words. */
 function told(event) {

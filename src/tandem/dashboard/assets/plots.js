@@ -93,19 +93,20 @@ export class Plot {
     if (top - bottom < 1e-9 * Math.max(1, Math.abs(top))) [bottom, top] = [bottom - 0.5 * (Math.abs(bottom) || 1), top + 0.5 * (Math.abs(top) || 1)];
     const room = 0.06 * (top - bottom);
     [bottom, top] = [bottom - room, top + room];
-    const left = 36, right = width - 4, floor = height - 14, ceiling = 4;
+    g.font = "10px system-ui, sans-serif";
+    const marks = this.percent ? [0, 0.5, 1] : this.log ? logTicks(bottom, top) : ticks(bottom + room, top - room, height > 110 ? 4 : 2);
+    const left = Math.max(26, ...marks.map((mark) => g.measureText(short(mark, this.percent)).width + 7));
+    const right = width - 4, floor = height - 14, ceiling = 5;
     const x0 = this.x.reduce((a, b) => Math.min(a, b), Infinity), x1 = this.x.reduce((a, b) => Math.max(a, b), -Infinity);
     const px = (x) => left + ((x - x0) / (x1 - x0 || 1)) * (right - left);
     const py = (y) => floor - ((up(y) - bottom) / (top - bottom)) * (floor - ceiling);
     this.px = px;
     if (this.bands) this.paintBands(g, px, ceiling, floor);
-    g.font = "10px system-ui, sans-serif";
     g.lineWidth = 1;
     g.fillStyle = css("--dim");
     g.strokeStyle = css("--soft");
     g.textAlign = "right";
     g.textBaseline = "middle";
-    const marks = this.percent ? [0, 0.5, 1] : this.log ? logTicks(bottom, top) : ticks(bottom + room, top - room, height > 110 ? 4 : 2);
     for (const mark of marks) {
       const y = Math.round(py(mark)) + 0.5;
       g.beginPath(); g.moveTo(left, y); g.lineTo(right, y); g.stroke();
@@ -176,7 +177,7 @@ function logTicks(bottom, top) {
   const whole = [];
   for (let power = Math.ceil(bottom); power <= top; power++) whole.push(10 ** power);
   if (whole.length > 1) return whole.length > 4 ? whole.filter((_, i) => i % 2 === 0) : whole;
-  return [10 ** (bottom + 0.1 * (top - bottom)), 10 ** (top - 0.1 * (top - bottom))].map((value) => Number(value.toPrecision(2)));
+  return ticks(10 ** bottom, 10 ** top, 3); // less than two decades: round numbers as on any axis
 }
 
 /** All curves of a run, over one of its clocks. */
