@@ -182,7 +182,8 @@ class Page {
     if (this.socket?.readyState !== WebSocket.OPEN) return ["NO CONNECTION", "halt", "the hub does not answer; trying again"];
     if (!this.live) return ["OVER", "nobody", this.ending()];
     if (!known?.state) return ["NOBODY", "nobody", this.source ? "waiting for a view" : "no actor is connected"];
-    const { state, who, holder, notice } = known;
+    const { state, who, holder } = known;
+    const notice = (known.notice ?? "").replace(/ ?'page-\w+'/g, "");
     if (state === "stopped") return ["STOPPED", "halt", notice || "standing still; Go on lets it move again"];
     if (state === "holding") return ["NOBODY", "halt", notice || "standing still; take over, or Go on"];
     if (state === "paused" && !holder) return ["NOBODY", "nobody", notice || "paused"];
@@ -215,12 +216,12 @@ class Page {
     $("axes").style.setProperty("--tone", `var(--${{ halt: "halt", you: "you", other: "other", script: "script", policy: "policy" }[tone] ?? "nobody"})`);
     const known = this.view ?? this.state.control?.[this.source] ?? {};
     const stands = ["stopped", "holding", "paused"].includes(known.state);
-    $("go").hidden = !stands || !this.live;
-    $("drive").classList.toggle("stopped", !$("go").hidden);
+    $("go").classList.toggle("on", stands);
+    $("go").firstChild.textContent = stands ? "Go on " : "Pause ";
     $("take").classList.toggle("mine", mine);
     $("take").firstChild.textContent = mine ? "Let go " : "Take over ";
     $("take").disabled = !this.source || name === "ANOTHER PAGE";
-    for (const id of ["success", "failure"]) $(id).disabled = !this.source;
+    for (const id of ["go", "success", "failure", "discard"]) $(id).disabled = !this.source;
   }
 
   showHand() {
@@ -233,7 +234,8 @@ class Page {
   buttons() {
     $("take").onclick = () => this.ask("take");
     $("halt").onclick = () => this.ask("stop");
-    $("go").onclick = () => this.order({ do: "robot", command: "resume" });
+    $("go").onclick = () => this.ask("pause");
+    $("discard").onclick = () => this.ask("discard");
     $("success").onclick = () => this.ask("success");
     $("failure").onclick = () => this.ask("failure");
     for (const button of document.querySelectorAll("[data-record]")) button.onclick = () => this.record(button.dataset.record);
@@ -260,7 +262,7 @@ class Page {
     if (command === "take") this.take(!mine);
     else if (command === "let_go") this.take(false);
     else if (command === "stop") this.halt();
-    else if (command === "pause") this.order({ do: "robot", command: this.view?.state === "paused" ? "resume" : "pause" });
+    else if (command === "pause") this.order({ do: "robot", command: $("go").classList.contains("on") ? "resume" : "pause" });
     else if (command === "success" || command === "failure") this.label(command === "success");
     else if (command === "discard") this.record("discard");
   }
@@ -496,7 +498,7 @@ class Page {
   pairs(rows) {
     const found = new Map();
     for (const row of rows) found.set(row.does.replace(/^[+-]/, ""), [...(found.get(row.does.replace(/^[+-]/, "")) ?? []), row]);
-    return [...found.values()].map((pair) => make("div", "", make("span", "", pair.map((row) => named(row.does)).join(" / ")),
+    return [...found.values()].map((pair) => pair.sort((a, b) => b.does.startsWith("+") - a.does.startsWith("+"))).map((pair) => make("div", "", make("span", "", pair.map((row) => named(row.does)).join(" / ")),
       make("div", "caps", ...pair.map((row) => this.cap(row)))));
   }
 

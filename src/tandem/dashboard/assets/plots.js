@@ -20,6 +20,14 @@ export function duration(seconds) {
   return seconds < 5400 ? `${(seconds / 60).toFixed(seconds < 600 ? 1 : 0)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
+/** As many digits as neighbours need to differ. */
+function marked(value, marks, percent) {
+  const step = marks.length > 1 ? Math.abs(marks[1] - marks[0]) : 0;
+  if (percent || !step || Math.abs(value) >= 1e4) return short(value, percent);
+  const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+  return digits > 5 ? value.toExponential(1) : value.toFixed(digits);
+}
+
 /** Round numbers in a range, about `count` of them. */
 function ticks(low, high, count) {
   const raw = (high - low) / Math.max(1, count), power = 10 ** Math.floor(Math.log10(raw));
@@ -95,7 +103,7 @@ export class Plot {
     [bottom, top] = [bottom - room, top + room];
     g.font = "10px system-ui, sans-serif";
     const marks = this.percent ? [0, 0.5, 1] : this.log ? logTicks(bottom, top) : ticks(bottom + room, top - room, height > 110 ? 4 : 2);
-    const left = Math.max(26, ...marks.map((mark) => g.measureText(short(mark, this.percent)).width + 7));
+    const left = Math.max(26, ...marks.map((mark) => g.measureText(marked(mark, marks, this.percent)).width + 7));
     const right = width - 4, floor = height - 14, ceiling = 5;
     const x0 = this.x.reduce((a, b) => Math.min(a, b), Infinity), x1 = this.x.reduce((a, b) => Math.max(a, b), -Infinity);
     const px = (x) => left + ((x - x0) / (x1 - x0 || 1)) * (right - left);
@@ -110,7 +118,7 @@ export class Plot {
     for (const mark of marks) {
       const y = Math.round(py(mark)) + 0.5;
       g.beginPath(); g.moveTo(left, y); g.lineTo(right, y); g.stroke();
-      g.fillText(short(mark, this.percent), left - 5, y);
+      g.fillText(marked(mark, marks, this.percent), left - 5, y);
     }
     g.textBaseline = "alphabetic";
     const along = ticks(x0, x1, Math.max(1, Math.floor((right - left) / 55)));
@@ -176,7 +184,7 @@ export class Plot {
 function logTicks(bottom, top) {
   const whole = [];
   for (let power = Math.ceil(bottom); power <= top; power++) whole.push(10 ** power);
-  if (whole.length > 1) return whole.length > 4 ? whole.filter((_, i) => i % 2 === 0) : whole;
+  if (whole.length > 1 && top - bottom > 1) return whole.length > 4 ? whole.filter((_, i) => i % 2 === 0) : whole;
   return ticks(10 ** bottom, 10 ** top, 3); // less than two decades: round numbers as on any axis
 }
 

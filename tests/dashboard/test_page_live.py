@@ -1,0 +1,262 @@
+"""A person at the page of a run that is going on: a real browser, a real run, a simulated arm."""
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from tandem.link.guard import page_cookie
+from tests.dashboard.page_samples import SMALL, Started, Visitor, asked, stored, wait
+
+REMEMBER = """() => {
+  window.seen = [];
+  const before = tandem.frame.bind(tandem);
+  tandem.frame = (data) => {
+    before(data);
+    const view = tandem.view;
+    if (view) seen.push([view.steps, view.who, view.state, view.action]);
+  };
+}"""
+"""Every view that comes to the page from now on."""
+PAD = """() => {
+  window.pad = { connected: true, id: "test pad", axes: [0, 0, 0, 0], buttons: Array.from({ length: 17 }, () => ({ value: 0 })) };
+  navigator.getGamepads = () => [window.pad];
+}"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("page")
+    started = Started(folder, "train", "gear_assembly", "--run", str(folder / "run"), "--scripted-demos", "1", *SMALL)
+    try:
+        started.link()
+        wait("an actor acts", lambda: asked(folder / "run", "/api/clocks")["actor_step"] > 0, 60)
+        yield folder / "run"
+    finally:
+        started.stop()
+
+
+@pytest.fixture(scope="module")
+def link(run: Path) -> str:
+    """As it was printed when the run started."""
+    told = (run.parent / "train.log").read_text()
+    return next(word.strip('"}') for word in told.split() if "token=" in word)
+
+
+@pytest.fixture(scope="module")
+def address(link: str) -> str:
+    return link.partition("://")[2].partition("/")[0]
+
+
+@pytest.fixture(scope="module")
+def context(browser: Any) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    yield context
+    context.close()
+
+
+@pytest.fixture(scope="module")
+def visitor(context: Any, link: str) -> Iterator[Visitor]:
+    visitor = Visitor(context, link)
+    visitor.until("tandem.view")
+    visitor.tab.evaluate(REMEMBER)
+    yield visitor
+    assert not visitor.errors, visitor.errors
+
+
+def status_of(address: str, path: str, headers: dict[str, str] | None = None) -> int:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"http://{address}{path}", headers=headers or {}), timeout=5) as answer:
+            return answer.status
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code
+
+
+def test_without_the_token_no_page_no_script_and_no_channel_is_given(address: str, run: Path) -> None:
+    ours = ("/", "/?token=wrong", "/page/assets/page.js", "/page/files", "/page/episodes?file=journal")
+    for path in (*ours, "/_nicegui/3.18.0/static/nicegui.js", "/_nicegui_ws/socket.io/"):
+        assert status_of(address, path) == 401, path
+    for path in ("/page/socket", "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"):
+        with pytest.raises(InvalidStatus), connect(f"ws://{address}{path}", proxy=None):
+            pass
+
+
+def test_a_channel_opens_with_the_cookie_for_our_own_pages_alone(address: str, run: Path) -> None:
+    name, value = page_cookie((run / "token").read_text().strip())
+    cookie = {"Cookie": f"{name.decode()}={value.decode()}"}
+    assert status_of(address, "/page/files", cookie) == 200
+    for path in ("/page/socket", "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"):
+        for origin in (None, "http://elsewhere.example", "http://127.0.0.1:1"):  # another port of this machine is another page
+            with pytest.raises(InvalidStatus), connect(f"ws://{address}{path}", additional_headers=cookie, origin=origin, proxy=None):
+                pass
+        with connect(f"ws://{address}{path}", additional_headers=cookie, origin=f"http://{address}", proxy=None):
+            pass
+
+
+def test_a_stranger_in_a_browser_is_asked_for_the_token(browser: Any, address: str, link: str) -> None:
+    context = browser.new_context()
+    tab = context.new_page()
+    assert tab.goto(f"http://{address}/").status == 401 and "token" in tab.inner_text("#why")
+    tab.fill("#token", "wrong")
+    tab.click("button")
+    assert tab.locator("#token").count() == 1
+    tab.fill("#token", link.partition("token=")[2])
+    tab.click("button")
+    tab.wait_for_function("window.tandem && tandem.id")
+    [cookie] = context.cookies()
+    assert cookie["httpOnly"] and cookie["sameSite"] == "Strict" and link.partition("token=")[2] not in cookie["value"]
+    assert "token" not in tab.url
+    context.close()
+
+
+def test_the_numbers_move_and_nothing_is_loaded_from_elsewhere(visitor: Visitor, address: str, run: Path) -> None:
+    visitor.until("document.getElementById('phase').textContent === 'training'", 30)
+    steps, learned = visitor.number("clock-actor"), visitor.number("clock-learner")
+    visitor.until(f"Number(document.getElementById('clock-actor').textContent.replaceAll(',', '')) > {steps}")
+    visitor.until(f"Number(document.getElementById('clock-learner').textContent.replaceAll(',', '')) > {learned}", 20)
+    assert "the actor acts with" in visitor.tab.inner_text("#words")
+    assert visitor.tab.inner_text("#advice-phase")
+    visitor.until("document.querySelectorAll('.plot').length >= 6", 20)
+    assert all(url.partition("://")[2].startswith(address) or url.startswith(("data:", "blob:")) for url in visitor.requests)
+
+
+def test_the_robot_is_drawn_where_it_is(visitor: Visitor) -> None:
+    visitor.until("tandem.robot && tandem.robot.bodies.length > 5")
+    visitor.until("tandem.robot.poses.some((value) => value !== 0)")
+    assert visitor.tab.evaluate("tandem.robot.bodies.filter((body) => body.children.length).length") > 5
+
+
+# Which key moves which component of the tool's pose which way, as seen by a person who looks along x.
+MOVES = {
+    "KeyW": (0, +1), "KeyS": (0, -1), "KeyA": (1, +1), "KeyD": (1, -1), "KeyR": (2, +1), "KeyF": (2, -1),
+    "ArrowRight": (3, +1), "ArrowLeft": (3, -1), "ArrowUp": (4, +1), "ArrowDown": (4, -1), "KeyQ": (5, +1), "KeyE": (5, -1),
+}  # fmt: skip
+MOVED = (0.006, 0.006, 0.006, 0.03, 0.03, 0.03)
+"""In half a second at 10 Hz: five actions of 0.6 x 7 mm or 3 degrees are 21 mm or 9 degrees; less than a third of that is none (m, rad)."""
+
+
+def test_each_key_moves_the_arm_its_own_way(visitor: Visitor) -> None:
+    """Checked by what the robot observes. A workspace's edge may stop one of the two directions; so may a new episode in between."""
+    visitor.tab.evaluate("tandem.asSeen = false")
+    visitor.take()
+    for key, (axis, sign) in MOVES.items():
+        for _ in range(3):
+            before = visitor.view()
+            visitor.tab.keyboard.down(key)
+            visitor.tab.wait_for_timeout(500)
+            during = visitor.view()
+            visitor.tab.keyboard.up(key)
+            visitor.tab.wait_for_timeout(150)
+            after = visitor.view()
+            if before["episode"] == after["episode"]:
+                break
+        moved = sign * (after["observation"]["tcp_pose"][axis] - before["observation"]["tcp_pose"][axis])
+        assert moved > MOVED[axis], f"{key}: {moved}"
+        acted = np.array(during["action"])
+        assert np.argmax(np.abs(acted)) == axis and sign * acted[axis] == pytest.approx(0.6), f"{key}: {acted}"
+        assert during["who"] == "person" and during["holder"] == visitor.tab.evaluate("tandem.id")
+    visitor.let_go()
+    visitor.until_who("POLICY")
+
+
+def test_keys_follow_the_eye_of_who_looks_from_the_other_side(visitor: Visitor) -> None:
+    visitor.tab.evaluate("tandem.asSeen = true; tandem.robot.look({ lookat: [0.5, 0, 0.1], distance: 1, azimuth: 180, elevation: -30 })")
+    visitor.take()
+    visitor.hold("KeyW", 0.4)  # away from the person, who looks along -x
+    action = visitor.tab.evaluate("seen.findLast((view) => Math.abs(view[3][0]) > 0.1)")[3]
+    assert action[0] == pytest.approx(-0.6) and action[1] == pytest.approx(0, abs=1e-6)
+    visitor.let_go()
+    visitor.tab.evaluate("tandem.asSeen = false")
+
+
+def test_keys_are_let_go_when_the_window_loses_the_focus(visitor: Visitor) -> None:
+    visitor.take()
+    visitor.tab.keyboard.down("KeyR")
+    visitor.until("tandem.view.action[2] > 0.5")
+    visitor.tab.evaluate("dispatchEvent(new Event('blur'))")  # no key-up comes from a window without focus
+    visitor.until("tandem.view.action[2] === 0")
+    visitor.tab.keyboard.up("KeyR")
+    visitor.let_go()
+
+
+def test_keys_of_a_page_that_holds_nothing_do_nothing(visitor: Visitor) -> None:
+    visitor.until_who("POLICY")
+    visitor.hold("KeyW", 0.3)
+    assert visitor.view()["who"] == "policy" and visitor.who() == "POLICY"
+
+
+def test_a_gamepad_holds_control_while_its_button_is_down(visitor: Visitor) -> None:
+    visitor.tab.evaluate(PAD)
+    visitor.tab.evaluate("pad.buttons[5].value = 1")
+    visitor.until_who("YOU")
+    visitor.tab.evaluate("pad.axes[1] = -1")  # away from oneself: +x, 0.6 of the largest action
+    visitor.until("Math.abs(tandem.view.action[0] - 0.6) < 1e-4")
+    visitor.tab.evaluate("pad.axes[1] = 0.1")  # within the dead zone
+    visitor.until("tandem.view.action[0] === 0")
+    visitor.tab.evaluate("pad.buttons[5].value = 0")
+    visitor.until_who("POLICY")
+    visitor.tab.evaluate("() => { navigator.getGamepads = () => []; }")
+
+
+def test_stop_stands_still_whoever_is_in_control_and_only_a_person_lets_it_go_on(visitor: Visitor) -> None:
+    visitor.tab.keyboard.press("Escape")
+    visitor.until_who("STOPPED")
+    steps = visitor.view()["steps"]
+    visitor.tab.wait_for_timeout(600)
+    assert visitor.view()["steps"] == steps
+    visitor.tab.click("#go")
+    visitor.until_who("POLICY")
+    visitor.until(f"tandem.view.steps > {steps}")
+
+
+def test_several_watch_and_one_holds_control_and_a_lost_one_leaves_it_standing(context: Any, visitor: Visitor, link: str) -> None:
+    other = Visitor(context, link)
+    other.until("tandem.view")
+    other.take()
+    visitor.until_who("ANOTHER PAGE")
+    assert visitor.tab.is_disabled("#take")
+    other.tab.keyboard.down("KeyR")
+    other.until("tandem.view.action[2] > 0.5")
+    other.tab.close()
+    visitor.until_who("NOBODY", 2)
+    assert "lost while holding: standing still" in visitor.tab.inner_text("#who-note")
+    visitor.until("tandem.view.action.every((value) => value === 0)", 2)
+    place = visitor.view()["observation"]["tcp_pose"]
+    visitor.tab.wait_for_timeout(500)
+    assert np.allclose(visitor.view()["observation"]["tcp_pose"][:3], place[:3], atol=0.002)
+    visitor.tab.wait_for_timeout(3200)  # and it stays so: the policy does not begin again by itself
+    assert visitor.who() == "NOBODY"
+    visitor.tab.click("#go")
+    visitor.until_who("POLICY")
+
+
+def test_a_run_is_paused_and_resumed(visitor: Visitor) -> None:
+    visitor.tab.click("#pause")
+    visitor.until("document.getElementById('phase').textContent === 'paused'")
+    learned = visitor.number("clock-learner")
+    visitor.tab.wait_for_timeout(700)
+    assert visitor.number("clock-learner") == learned
+    visitor.tab.click("#resume")
+    visitor.until("document.getElementById('phase').textContent === 'training'")
+    visitor.until_who("POLICY")
+
+
+def test_the_journal_holds_what_the_page_saw(visitor: Visitor, run: Path) -> None:
+    """A view with n steps shows the step with the seq n - 1: one row, one actor."""
+    views = visitor.tab.evaluate("seen")
+    seen = {steps - 1: (who, action) for steps, who, state, action in views if state == "running" and who in ("policy", "person")}
+    last = max(seen)
+    journal = wait("the journal has the last of them", lambda: (held := stored(run)) and last in held and held)
+    lived = range(min(seen), last + 1)
+    assert sum(seq in seen for seq in lived) > 0.95 * len(lived), "views are missing"  # a busy browser may miss one
+    by_person = {seq for seq in lived if journal[seq].intervened}
+    assert by_person and {seq for seq in seen if seen[seq][0] == "person"} == by_person & seen.keys()
+    for seq, (_, action) in seen.items():
+        assert np.allclose(journal[seq].action, action, atol=1e-4), seq
