@@ -21,7 +21,7 @@ def test_interventions_are_counted_in_segments_and_in_steps() -> None:
     assert metrics["environment/episode/intervention_steps"] == 3
     assert metrics["environment/episode/r"] == 1.0 and metrics["environment/episode/l"] == 7
     assert metrics["environment/episode/t"] == 0.7 and metrics["environment/episode/success"] == 1.0
-    assert "environment/episode/success_autonomous" not in metrics, "it was helped"
+    assert "environment/episode/success_alone" not in metrics, "it was helped"
 
 
 def test_interleaved_sources_are_kept_apart() -> None:

@@ -6,6 +6,7 @@
             episode, step         where it belongs
             status, reason        'accepted', or 'rejected' and why; rejected rows are kept, never trained on
             record                the step itself (`codec.pack_transition`), byte for byte as it was sent
+    discarded   source, episode   episodes that a person threw away: their steps are kept, never trained on from then on
 
 One process writes while others read. A journal that is being written has two companions
 (`-wal`, `-shm`); `finish` folds them in, so that copying one file copies everything.
@@ -51,6 +52,12 @@ CREATE TABLE steps (
     record BLOB NOT NULL,
     UNIQUE (source, seq)
 );
+CREATE TABLE IF NOT EXISTS discarded (source TEXT NOT NULL, episode INTEGER NOT NULL, PRIMARY KEY (source, episode)) WITHOUT ROWID;
+"""
+_DISCARDED = _SCHEMA.strip().split(";\n")[-1].removesuffix(";")
+"""The last statement of the schema: journals of before have no such table until the first episode is thrown away."""
+_NOT_DISCARDED = """
+AND NOT EXISTS (SELECT 1 FROM discarded WHERE discarded.source = steps.source AND discarded.episode = steps.episode)
 """
 _INSERT = """
 INSERT INTO steps (source, seq, episode, step, status, reason, record) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -170,14 +177,21 @@ class Journal:
             ]
         )
 
-    def read(self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None) -> Iterator[tuple[int, Transition]]:
-        """Accepted steps in order, from the one after `after_ord` up to and with `up_to_ord`, at most `limit`."""
+    def read(
+        self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None, with_discarded: bool = False
+    ) -> Iterator[tuple[int, Transition]]:
+        """Accepted steps in order, from the one after `after_ord` up to and with `up_to_ord`, at most `limit`.
+
+        Those of episodes that were thrown away are left out unless asked for.
+        """
         # Page by page: a query left open would hold its snapshot, and the writer's WAL file could never be folded in.
         last = COUNT_LIMIT if up_to_ord is None else up_to_ord
         left = COUNT_LIMIT if limit is None else limit
+        kept = "" if with_discarded else self._kept()
         while left > 0:
             rows = self._rows(
-                "SELECT ord, source, seq, record FROM steps WHERE ord > ? AND ord <= ? AND status = 'accepted' ORDER BY ord LIMIT ?",
+                "SELECT ord, source, seq, record FROM steps "
+                f"WHERE ord > ? AND ord <= ? AND status = 'accepted' {kept} ORDER BY ord LIMIT ?",
                 (after_ord, last, min(left, _PAGE_OF_ROWS)),
             )
             for number, source, seq, record in rows:
@@ -190,7 +204,7 @@ class Journal:
         """The bookmark after which the last `count` accepted steps follow: `read(start_of_last(n))` yields n, or all there are."""
         last = COUNT_LIMIT if up_to_ord is None else up_to_ord
         rows = self._rows(
-            "SELECT ord FROM steps WHERE ord <= ? AND status = 'accepted' ORDER BY ord DESC LIMIT 1 OFFSET ?",
+            f"SELECT ord FROM steps WHERE ord <= ? AND status = 'accepted' {self._kept()} ORDER BY ord DESC LIMIT 1 OFFSET ?",
             (last, count),
         )
         return rows[0][0] if rows else 0
@@ -198,6 +212,24 @@ class Journal:
     def forget_after(self, ord: int) -> int:
         """Remove the steps after a bookmark, for a simulation that goes back there and lives them again; returns how many."""
         return self._change(lambda connection: connection.execute("DELETE FROM steps WHERE ord > ?", (ord,)))
+
+    def discard(self, episodes: Iterable[tuple[str, int]]) -> int:
+        """Throw away episodes, by source and number; returns how many had not been thrown away before. Their steps stay in the file."""
+        rows = list(episodes)
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute(_DISCARDED)
+            connection.executemany("INSERT OR IGNORE INTO discarded VALUES (?, ?)", rows)
+
+        return self._change(change) if rows else 0
+
+    def discarded(self) -> set[tuple[str, int]]:
+        """Episodes that were thrown away."""
+        return set(self._rows("SELECT source, episode FROM discarded")) if self._kept() else set()
+
+    def _kept(self) -> str:
+        """The part of a query that leaves out what was thrown away; empty in a journal where nothing ever was."""
+        return _NOT_DISCARDED if self._rows("SELECT 1 FROM sqlite_master WHERE name = 'discarded'") else ""
 
     def rejected(self, after_ord: int = 0) -> list[Rejected]:
         rows = self._rows(

@@ -16,9 +16,9 @@ from tandem.envs.batch import BatchEnv
 from tandem.envs.cartpole import CartPole
 from tandem.envs.foreign import ForeignBatch, ForeignEnv
 from tandem.envs.gear_assembly import GearAssembly
-from tandem.envs.gear_assembly.expert import GearExpert
+from tandem.envs.gear_assembly.expert import GearExpert, gear_distance
 from tandem.envs.locomotion import RULES, Locomotion
-from tandem.envs.reach import Reach, ReachExpert
+from tandem.envs.reach import Reach, ReachExpert, reach_distance
 from tandem.envs.shaping import Reward
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Task
@@ -47,12 +47,16 @@ class Registered:
     summary: str
     rewards: tuple[Reward, ...] = ("dense",)
     """The first is the one it has unless told otherwise."""
+    distance: Callable[[Observation], float] | None = None
+    """How far from done it looks, from what the policy sees of one robot; by it a stand-in for a person decides when to help."""
 
 
 _BOTH: tuple[Reward, ...] = ("sparse", "dense")
 TASKS = {
-    "gear_assembly": Registered(GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours", _BOTH),
-    "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds", _BOTH),
+    "gear_assembly": Registered(
+        GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours", _BOTH, gear_distance
+    ),
+    "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds", _BOTH, reach_distance),
     "cartpole": Registered(CartPole, None, "front", "keep a pole upright on a cart; PPO solves it in seconds"),
 } | {
     name: Registered(

@@ -188,3 +188,11 @@ class Steering:
             share = self._since_release / (SMOOTH_STEPS + 1)
             action = (share * action + (1 - share) * self._last).astype(np.float32)
         return action, by_script
+
+    def memory(self) -> dict[str, Any]:
+        """What `inner` remembers; a hand is not saved: after a restart nobody holds the robot."""
+        return {"inner": self.inner.memory() if hasattr(self.inner, "restore") else None}  # pyright: ignore[reportAttributeAccessIssue]
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state["inner"] is not None:
+            self.inner.restore(state["inner"])  # pyright: ignore[reportAttributeAccessIssue]

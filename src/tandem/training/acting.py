@@ -26,11 +26,11 @@ from tandem.envs.scenery import Scenery
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
 from tandem.teleop.mapping import axis_names
-from tandem.teleop.operator import HandsOff
-from tandem.teleop.steering import Steering
 from tandem.training.actor import Actor
 from tandem.training.broken import FOLDER
 from tandem.training.control_loop import ControlLoop, Watch
+from tandem.training.limits import Limits, settings_for
+from tandem.training.operators import check_operator, make_operators
 from tandem.training.showing import Showing
 from tandem.types import Spec
 
@@ -59,6 +59,13 @@ class ActorArgs:
     """`fast` for a simulation: as fast as the learner keeps up. `realtime` for a robot: the control loop never waits for anyone."""
     while_away: Literal["go_on", "hold"] = "go_on"
     """What a real-time actor does while no learner can be reached: act and keep the steps, or hold still."""
+    operator: str = "browser"
+    """Who stands beside the robot: browser (a page may take over), none, person:scripted (a stand-in that corrects with the task's
+    expert), spacemouse or gamepad (on this machine)."""
+    mapping: Path | None = None
+    """File that says what sticks and buttons do. Default: the one that comes with Tandem (docs/person-in-the-loop.md)."""
+    limits: Path | None = None
+    """File of speed, force and workspace limits. Default: the task's own at the pace `realtime`, none at `fast`."""
     num_envs: int = 1
     """Simulations to live in at once."""
     threads: int = 0
@@ -83,6 +90,8 @@ def act(
     token, address = _token(args), _address(args)
     env = make_batch(args.task, args.num_envs, num_threads=args.threads)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    limits = Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits))
+    check_operator(args.operator)
     client = ActorClient(
         address,
         spec,
@@ -100,17 +109,20 @@ def act(
     welcome = client.connect()
     say(f"[ACTOR] connected to {address} as '{args.name}', run {welcome.run}")
     settings = welcome.settings
-    steering = Steering(spec.action_dim)
+    seed = _own_seed(int(settings.get("seed", 0)), client.source)
+    operators, steering = make_operators(args.operator, spec, args.num_envs, seed, args.mapping)
     actor = Actor(
         env,
         client,
-        [steering, *[HandsOff()] * (args.num_envs - 1)],
+        operators,
         source=client.source,
-        seed=_own_seed(int(settings.get("seed", 0)), client.source),
+        seed=seed,
         # what the run has had of random steps, this process need not make again
         random_steps=max(0, int(settings.get("random_steps", 0)) - int(settings.get("actor_steps", 0))),
         say=say,
         broken=(args.run or args.spool.parent) / FOLDER,
+        limits=limits,
+        reward_source="person" if settings.get("reward_source") == "person" else "simulation",
     )
     showing = Showing(actor, client, lambda: Scenery(env, axis_names(spec.action_dim), spec.control_hz, _camera(args.task)))
     loop = ControlLoop(
@@ -123,10 +135,12 @@ def act(
         say=say,
         watch=watch,
         max_steps=args.max_steps,
+        limits=limits,
     )
     try:
         loop.run()
     finally:
+        loop.close()
         left = client.close()
         env.close()
     say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))

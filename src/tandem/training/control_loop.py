@@ -5,6 +5,8 @@ Nobody who watches or steers is waited for. What a person may do at any moment:
     take over, let go     the hand's actions instead of the policy's, at the pace of the real world (`teleop/steering.py`)
     pause, resume         stand still and go on; resume also ends the standing still after a hand was lost
     stop                  the actor ends. With {"stay": true} it stands still and stays there until resume
+    label                 {"success": true | false | null}: the episode of row 0 ends with the next step, as success, failure, or cut short
+    record                {"what": "discard" | "redo"}: the episode of row 0 is thrown away and another begins
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from collections.abc import Callable, Iterable
 from tandem.link.client import ActorClient
 from tandem.link.messages import Command
 from tandem.teleop.steering import Steering
-from tandem.training.actor import Actor
+from tandem.training.actor import Actor, Verdict
+from tandem.training.limits import Limits, Watchdog
 from tandem.training.showing import Showing
 
 Watch = Callable[[Actor, ActorClient], Iterable[str]]
@@ -23,6 +26,8 @@ Watch = Callable[[Actor, ActorClient], Iterable[str]]
 _LATE = 0.1
 """An action that comes this share of a control period too late counts as late."""
 _IDLE_S = 0.02
+JUDGE_S = 30.0
+"""How long an episode that ended waits for the person who has to judge it; after that it counts as cut short."""
 
 
 class ControlLoop:
@@ -40,12 +45,17 @@ class ControlLoop:
         say: Callable[[str], None],
         watch: Watch = lambda actor, client: (),
         max_steps: int | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._actor, self._client, self._steering, self._showing = actor, client, steering, showing
         self._realtime, self._stopped, self._say, self._watch, self._max_steps = realtime, stopped, say, watch, max_steps
         self._rhythm = Rhythm(actor.spec.control_hz)
-        self._paused = self._stays = self._ended = False
+        self._limits = limits
+        self._watchdog = Watchdog(limits.settings.stall_s if limits else 0.0, getattr(actor.env, "halt", None), say)
+        self._paused = self._stays = self._ended = self._judging = self._unwanted = False
+        self._notice = ""
         self._said = ""
+        actor.ask_verdict = self._ask_verdict
 
     @property
     def state(self) -> str:
@@ -54,6 +64,8 @@ class ControlLoop:
             return "stopped"
         if self._paused:
             return "paused"
+        if self._judging:
+            return "holding"
         return "holding" if self._steering is not None and self._steering.state in ("lost", "stranded") else "running"
 
     def run(self) -> None:
@@ -105,21 +117,31 @@ class ControlLoop:
     def _step(self) -> None:
         if not self._at_real_pace():
             self._rhythm.restart()
-        self._actor.step()
+        with self._watchdog:
+            self._actor.step()
+        if self._unwanted:  # said while it was being judged: it has ended meanwhile, so it is the one before
+            self._unwanted = False
+            self._discard()
         for warning in self._watch(self._actor, self._client):
             self._say(f"[ACTOR] {warning}")
 
     def _show(self, moved: bool) -> None:
         steering = self._steering
-        if steering is None:
-            self._showing.turn(who="policy" if moved else "nobody", holder="", state=self.state, notice="", moved=moved)
-            return
-        if steering.notice != self._said:
-            self._said = steering.notice
-            if self._said:
-                self._say(f"[ACTOR] {self._said}")
-        who = "nobody" if self._stands() else steering.who
-        self._showing.turn(who=who, holder=steering.holder, state=self.state, notice=steering.notice, moved=moved)
+        notice = "; ".join(part for part in (self._notice, steering.notice if steering else "", self._limited(moved)) if part)
+        if notice != self._said:
+            self._said = notice
+            if notice and not (steering is None or notice == self._limited(moved)):
+                self._say(f"[ACTOR] {notice}")
+        who = "nobody" if self._stands() or self._judging else steering.who if steering else "policy"
+        self._showing.turn(who=who, holder=steering.holder if steering else "", state=self.state, notice=notice, moved=moved)
+
+    def _limited(self, moved: bool) -> str:
+        return self._limits.notice if self._limits is not None and moved else ""
+
+    def close(self) -> None:
+        self._watchdog.close()
+        if self._steering is not None and self._steering.hand is not None:
+            self._steering.hand.close()
 
     # ---- what people want
 
@@ -132,8 +154,11 @@ class ControlLoop:
             if newest is not None:
                 control, at = newest
                 self._steering.steer(control.holder, control.axes, at, control.fine)
-            if self._stands():
+            if self._stands() or self._judging:
                 self._steering.watch_hand()
+            while self._steering.orders:
+                command, detail = self._steering.orders.pop(0)
+                self._obey(Command(command, self._client.source, detail))
 
     def _obey(self, order: Command) -> None:
         if order.command == "watch":
@@ -152,6 +177,32 @@ class ControlLoop:
             self._say("[ACTOR] resume")
         elif order.command in ("take_over", "release") and self._steering is not None:
             self._change_hands(self._steering, order)
+        elif order.command == "label":
+            said = order.detail.get("success")
+            self._actor.verdict = Verdict(said if isinstance(said, bool) else None)
+            self._say(f"[ACTOR] a person says: {_WORDS[self._actor.verdict.success]}")
+        elif order.command == "record" and order.detail.get("what") in ("discard", "redo"):
+            self._discard()
+
+    def _discard(self) -> None:
+        if self._judging:
+            self._unwanted = True
+        else:
+            self._say(f"[ACTOR] a person throws away episode {self._actor.discard()}")
+
+    def _ask_verdict(self) -> Verdict | None:
+        """Wait for the word of the person who has to judge an episode that ended; the robot stands still meanwhile."""
+        self._judging, self._notice, until = True, "the episode has ended: was it a success?", time.monotonic() + JUDGE_S
+        self._unwanted = False
+        self._watchdog.rest()
+        while self._actor.verdict is None and not (self._unwanted or self._ended or self._over()) and time.monotonic() < until:
+            self.obey()
+            self._show(moved=False)
+            time.sleep(_IDLE_S)
+        self._judging, self._notice = False, "" if self._actor.verdict else "nobody judged the last episode: it counts as cut short"
+        self._rhythm.restart()
+        self._watchdog.begin()
+        return self._actor.verdict
 
     def _change_hands(self, steering: Steering, order: Command) -> None:
         holder = str(order.detail.get("holder", "")) or "somebody"
@@ -163,6 +214,9 @@ class ControlLoop:
         else:
             steering.let_go(holder)
             self._say(f"[ACTOR] '{holder}' has let go")
+
+
+_WORDS = {True: "success", False: "failure", None: "cut short"}
 
 
 class Rhythm:

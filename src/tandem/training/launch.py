@@ -60,7 +60,7 @@ def _run(
         key=plain(key),
         timeout_s=timeout,
         steps_per_update=config.steps_per_update,
-        actor_settings={"seed": config.seed, "random_steps": config.random_steps},
+        actor_settings={"seed": config.seed, "random_steps": config.random_steps, "reward_source": config.reward_source},
     )
     trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
     return supervise(run.path, hub, trainer, actors, display.say, run.event)
@@ -88,6 +88,7 @@ def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
         *("--run", str(run)),
         *("--name", f"actor {number}"),
         *("--pace", config.pace),
+        *("--operator", config.operator),
         *("--num-envs", str(config.num_envs)),
         *("--spool", str(run / "spool")),
     ]

@@ -17,6 +17,12 @@ from tandem.types import Observation
 _SCALE = np.array(CONTROL.action_scale)
 
 
+def gear_distance(observation: Observation) -> float:
+    """How far from seated it looks (m): beside the measured peg and above the measured board."""
+    x, y, z = observation["tcp_pose"][:3]
+    return float(np.hypot(x, y) + max(0.0, z))
+
+
 class GearExpert:
     """Decides for one robot; `reset` begins an episode with a search of its own."""
 
