@@ -32,7 +32,14 @@ class Library:
         """The newest first; `before` is the row to go on from, 0 for the newest."""
         with self._open(name) as journal:
             found = journal.episodes(count, before=before)
-            listed = [_summary(journal.episode(item.source, item.episode, between=(item.first_ord, item.last_ord))) for item in found]
+            discarded = journal.discarded()
+            listed = [
+                {
+                    **_summary(journal.episode(item.source, item.episode, between=(item.first_ord, item.last_ord))),
+                    "discarded": (item.source, item.episode) in discarded,
+                }
+                for item in found
+            ]
         return {"episodes": listed, "next": min((item.first_ord for item in found), default=0) if len(found) == count else 0}
 
     def episode(self, name: str, source: str, number: int) -> dict[str, Any]:

@@ -254,6 +254,8 @@ class Page {
     $("actor").onchange = () => this.choose($("actor").value);
     $("camera").onchange = () => { this.camera = $("camera").value; if (!this.camera) { this.image?.remove(); this.image = null; } this.look(); };
     document.addEventListener("visibilitychange", () => this.look());
+    // a button that was clicked gives the focus back: Space is to take over, not to press it again. Who came to it by Tab stays there.
+    document.addEventListener("click", (event) => { if (event.detail > 0) event.target.closest?.("button, summary")?.blur(); });
   }
 
   /** By key, by button of the gamepad, or by hand: the same words as in the mapping file. */
