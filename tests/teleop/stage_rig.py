@@ -57,13 +57,13 @@ def wait_for(condition: Callable[[], Any], seconds: float = 10.0, what: str = "i
 class Rig:
     """A run of a task with its hub, a trainer's end and one actor. The trainer allows any number of steps."""
 
-    def __init__(self, folder: Path, task: str = "reach", **actor: Any) -> None:
+    def __init__(self, folder: Path, task: str = "reach", settings: dict[str, Any] | None = None, **actor: Any) -> None:
         self.spec = spec_of(task)
         self.run = folder / "run"
         self.run.mkdir(parents=True)
         described = {"task": task, "spec": self.spec.to_json(), "spec_hash": self.spec.hash, "config": {}}
         (self.run / "config.json").write_text(json.dumps(described))
-        self.hub = Hub(self.run)
+        self.hub = Hub(self.run, actor_settings=settings)
         self._hub_thread = threading.Thread(target=self.hub.serve, daemon=True)
         self._hub_thread.start()
         wait_for(lambda: (self.run / "hub.json").exists(), what="the hub to listen")
@@ -103,6 +103,14 @@ class Rig:
     def stored(self) -> list[Transition]:
         with Journal.open(self.run / "journal.db") as journal:
             return [step for _, step in journal.read()]
+
+    def newest_steps(self) -> int:
+        """Steps of the actor, by the newest view."""
+        return self.newest().steps
+
+    def ends(self) -> list[Transition]:
+        """The last steps of finished episodes."""
+        return [step for step in self.stored() if step.last]
 
     @property
     def acting(self) -> bool:

@@ -24,13 +24,13 @@ from tandem.link.hub import Hub
 ASSETS = Path(__file__).parent / "assets"
 
 
-def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line: None) -> Pages:
-    """Once in a process: NiceGUI has one app in all of it."""
+def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line: None, mapping: Path | None = None) -> Pages:
+    """Once in a process: NiceGUI has one app in all of it. `mapping`: what keys and gamepad do, else RUN/mapping.toml, else Tandem's own."""
     # Nothing is stored; but the package makes its folder when it is imported, and that is not to be the working directory.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(source.run / ".page"))
     from nicegui import ui
 
-    pages = Pages(source, say)
+    pages = Pages(source, say, mapping)
     _add_routes(app, pages, Library(source.run, source.described))
 
     @ui.page("/", title=f"{source.described.get('task', '')} · Tandem", dark=None)
@@ -102,10 +102,10 @@ class HubSource:
         self.live, self.findings = hub.live, hub.findings
 
 
-def mount_on_hub(hub: Hub, say: Callable[[str], None]) -> None:
+def mount_on_hub(hub: Hub, say: Callable[[str], None], mapping: Path | None = None) -> None:
     """A page that cannot be made is told of, and the run goes on without one."""
     try:
-        mount(hub.app, HubSource(hub, json.loads((hub.run / "config.json").read_text())), say)
+        mount(hub.app, HubSource(hub, json.loads((hub.run / "config.json").read_text())), say, mapping)
     except Exception as fault:  # whatever it is: a page is not worth a run
         with contextlib.suppress(OSError):
             say(f"[PAGE] there is none: {type(fault).__name__}: {fault}")

@@ -116,7 +116,7 @@ class Page:
 class Pages:
     """All open pages of one run."""
 
-    def __init__(self, source: Source, say: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(self, source: Source, say: Callable[[str], None] = lambda line: None, mapping: Path | None = None) -> None:
         self._source, self._say = source, say
         self._pages: dict[str, Page] = {}
         self._series = Series(source.run / "metrics.jsonl")
@@ -130,7 +130,8 @@ class Pages:
         self._reading = asyncio.Lock()
         self._failed: set[str] = set()
         own = source.run / "mapping.toml"
-        self._mapping = None if source.stage is None else Mapping.load(_action_dim(source.described), own if own.exists() else None)
+        file = mapping or (own if own.exists() else None)
+        self._mapping = None if source.stage is None else Mapping.load(_action_dim(source.described), file)
 
     # ---- one page
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import mujoco
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -32,9 +33,10 @@ _TYPES = {
 class Scenery:
     """Row 0 of an environment, as shapes and poses."""
 
-    def __init__(self, env: VectorEnv, axes: Sequence[str], control_hz: float, camera: str | None = None) -> None:
+    def __init__(self, env: VectorEnv | gymnasium.Env, axes: Sequence[str], control_hz: float, camera: str | None = None) -> None:
         self._axes, self._control_hz, self._camera = list(axes), control_hz, camera
-        self._batch = env.batch if isinstance(env, BatchEnv) else None
+        rows = env if isinstance(env, BatchEnv) else getattr(env, "rows", None)  # one environment of ours is a batch of one
+        self._batch = rows.batch if isinstance(rows, BatchEnv) else None
         self._inner = None if self._batch is not None else _gymnasium_mujoco(env)
         self._model: mujoco.MjModel | None = None
         if self._batch is not None:
@@ -76,10 +78,10 @@ class Scenery:
 _LOOK = {"lookat": [0.0, 0.0, 0.0], "distance": 2.0, "azimuth": 135.0, "elevation": -30.0}
 
 
-def _gymnasium_mujoco(env: VectorEnv) -> Any:
-    """The first of Gymnasium's own MuJoCo environments among the rows; None if it is of another kind."""
-    rows = getattr(getattr(env, "rows", None), "envs", ())
-    inner = getattr(rows[0], "unwrapped", None) if rows else None
+def _gymnasium_mujoco(env: VectorEnv | gymnasium.Env) -> Any:
+    """Gymnasium's own MuJoCo environment, or the first of them among the rows; None if it is of another kind."""
+    rows = getattr(getattr(env, "rows", None), "envs", (env,))
+    inner = getattr(rows[0], "unwrapped", None)
     known = isinstance(getattr(inner, "model", None), mujoco.MjModel) and isinstance(getattr(inner, "data", None), mujoco.MjData)
     return inner if known else None
 

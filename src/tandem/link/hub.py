@@ -72,6 +72,9 @@ _FINDINGS_STAND_S = 3.0
 _ROWS_PER_ANSWER = 1000
 _MAX_EVENTS, _EVENTS_PER_S = 200, 2.0
 MAX_BODY = 10_000
+_EPISODE = "environment/episode/"
+_TAIL_BYTES = 16_384
+"""Of metrics.jsonl: a few rows."""
 
 
 class Hub:
@@ -584,6 +587,7 @@ class Hub:
             },
             "policy": {"version": self._version, "hash": self._policy_hash, "bytes": len(self._policy or b"")},
             "journal": {"accepted": self._writer.accepted, "rejected": self._writer.rejected, "trouble": self._trouble},
+            "episodes": _episodes(self.run / "metrics.jsonl"),
             "actors": len(self._connected()),
             "strangers_turned_away": self._strangers.turned_away,
         }
@@ -654,6 +658,22 @@ def _rows_after(path: Path, after: int) -> dict[str, Any]:
             with contextlib.suppress(ValueError):
                 rows.append(json.loads(line))
     return {"rows": rows, "next": after}
+
+
+def _episodes(path: Path) -> dict[str, float]:
+    """How the last episodes went, by the newest row of metrics that says so: with a person's help and without."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            lines = file.read().splitlines()
+    except OSError:
+        return {}
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, AttributeError):
+            found = {name.removeprefix(_EPISODE): value for name, value in json.loads(line).items() if name.startswith(_EPISODE)}
+            if found:
+                return found
+    return {}
 
 
 def _only_hub(run: Path) -> int:

@@ -16,11 +16,12 @@ import numpy as np
 
 from tandem.errors import ConfigError, DeviceError, DeviceLost
 from tandem.teleop.mapping import Mapping
-from tandem.teleop.steering import Reading
+from tandem.teleop.steering import LOST_S, Reading
 
 KEEPS_S = 0.5
 """How long a SpaceMouse holds control after it was last moved: between two pushes the policy does not jump in."""
 _LOOK_AGAIN_S = 1.0
+_MAX_PACKETS = 500
 _ORDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "success": ("label", {"success": True}),
     "failure": ("label", {"success": False}),
@@ -53,6 +54,8 @@ class SpaceMouse:
         self._mapping, self._clock, self._buttons = mapping, clock, Buttons()
         self._driver = driver or _needed("pyspacemouse", "spacemouse")
         self._moved_at = -KEEPS_S
+        self._packet: Any = None
+        self._heard_at = clock()
         self._device = self._open()
         self._tried_at = clock()
 
@@ -71,18 +74,31 @@ class SpaceMouse:
     def read(self) -> Reading:
         if self._device is None:
             self._look_again()
-        try:
-            state = self._device.read()  # pyright: ignore[reportOptionalMemberAccess]
-        except Exception as problem:
-            self._device = None
-            raise DeviceLost(f"the SpaceMouse was lost ({problem})") from None
+        state, down, now = *self._newest(), self._clock()
         six = {name: float(getattr(state, name)) for name in ("x", "y", "z", "roll", "pitch", "yaw")}
         axes = self._mapping.axes_from_spacemouse(six)
-        now = self._clock()
         if np.any(axes):
+            # While it is deflected it speaks all the time. One that went silent so was pulled out, and must not move the robot for ever.
+            if now - self._heard_at > LOST_S:
+                self._device = None
+                raise DeviceLost("the SpaceMouse was lost (silent while it was pushed)")
             self._moved_at = now
-        orders = self._buttons.pressed(self._mapping.button_commands("spacemouse", list(state.buttons)))
-        return Reading(axes, now - self._moved_at < KEEPS_S, orders)
+        return Reading(axes, now - self._moved_at < KEEPS_S, self._buttons.pressed(down))
+
+    def _newest(self) -> tuple[Any, set[str]]:
+        """All that waits is read: one packet each time would fall behind. Returns the last state, and what was pressed meanwhile."""
+        device, down = self._device, set()
+        try:
+            for _ in range(_MAX_PACKETS):
+                state = device.read()  # pyright: ignore[reportOptionalMemberAccess]
+                down |= self._mapping.button_commands("spacemouse", list(state.buttons))
+                if state.t == self._packet:
+                    break
+                self._packet, self._heard_at = state.t, self._clock()
+        except Exception as problem:  # whatever its HID library raises
+            self._device = None
+            raise DeviceLost(f"the SpaceMouse was lost ({problem})") from None
+        return state, down
 
     def _look_again(self) -> None:
         if self._clock() - self._tried_at < _LOOK_AGAIN_S:

@@ -69,23 +69,25 @@ class EpisodeLog:
 
     @property
     def alone(self) -> float | None:
-        """Success of the last episodes in which nobody helped; None if somebody helped in all of them."""
-        return _share([episode.success for episode in self._recent if not episode.intervention_steps])
+        """Share of the last episodes that succeeded without any help.
+
+        Of all of them, not of those in which nobody helped: a person helps where it goes wrong, so those would look far too good.
+        """
+        return _share([episode.success and not episode.intervention_steps for episode in self._recent])
 
     @property
     def helped(self) -> float | None:
-        """Success of those in which a person helped."""
-        return _share([episode.success for episode in self._recent if episode.intervention_steps])
+        """Share of the last episodes that succeeded with a person's help; with `alone` it makes up the success."""
+        return _share([episode.success and episode.intervention_steps > 0 for episode in self._recent])
 
     @property
     def in_words(self) -> str:
         """How well it goes, with a person's help told apart from without."""
         if self.success_rate is None:
             return "-"
-        if self.helped is None:
+        if not any(episode.intervention_steps for episode in self._recent):
             return f"{self.success_rate:.0%} of the last {WINDOW}"
-        alone = "none alone" if self.alone is None else f"{self.alone:.0%} alone"
-        return f"{alone}, {self.helped:.0%} with a person's help, of the last {WINDOW}"
+        return f"{self.alone:.0%} alone and {self.helped:.0%} with a person's help, of the last {WINDOW}"
 
     def metrics(self) -> Metrics:
         """Means over the last episodes, by the names that hil-serl's users know."""
@@ -95,7 +97,7 @@ class EpisodeLog:
         def mean(name: str) -> float:
             return sum(float(getattr(episode, name)) for episode in self._recent) / len(self._recent)
 
-        alone, helped = self.alone, self.helped
+        alone, helped = self.alone or 0.0, self.helped or 0.0
         steps = sum(episode.length for episode in self._recent)
         return {
             "environment/episode/r": mean("returns"),
@@ -105,8 +107,8 @@ class EpisodeLog:
             "environment/episode/intervention_count": mean("interventions"),
             "environment/episode/intervention_steps": mean("intervention_steps"),
             "environment/episode/intervention_share": sum(episode.intervention_steps for episode in self._recent) / steps,
-            **({} if alone is None else {"environment/episode/success_alone": alone}),
-            **({} if helped is None else {"environment/episode/success_helped": helped}),
+            "environment/episode/success_alone": alone,
+            "environment/episode/success_helped": helped,
         }
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from tandem.envs.scenery import Scenery
 from tandem.link.messages import MAX_TEXT, Camera, Command, Scene, View
-from tandem.training.actor import Actor
-from tandem.types import Observation
+from tandem.types import Observation, Transition
 
 LAPSE_S = 3.0
 """Without being asked again nothing is shown any more."""
@@ -28,12 +27,26 @@ class Audience(Protocol):
     def show(self, seen: Scene | View | Camera) -> None: ...
 
 
+class Shown(Protocol):
+    """Whoever lives in the environment: an actor, or the loop that records demonstrations."""
+
+    steps: int
+    lived: list[Transition]
+    returns: np.ndarray
+
+    @property
+    def observation(self) -> Observation: ...
+
+    @property
+    def place(self) -> tuple[int, int]: ...
+
+
 class Showing:
     """Asked for by `watch` commands, looked at once for every turn of the control loop; costs nothing while nobody watches."""
 
     def __init__(
         self,
-        actor: Actor,
+        actor: Shown,
         audience: Audience,
         scenery: Callable[[], Scenery],
         clock: Callable[[], float] = time.monotonic,
