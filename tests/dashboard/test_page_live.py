@@ -31,22 +31,26 @@ PAD = """() => {
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     folder = tmp_path_factory.mktemp("page")
     started = Started(folder, "train", "gear_assembly", "--run", str(folder / "run"), "--scripted-demos", "1", *SMALL)
     try:
         started.link()
         wait("an actor acts", lambda: asked(folder / "run", "/api/clocks")["actor_step"] > 0, 60)
-        yield folder / "run"
+        yield started
     finally:
         started.stop()
 
 
 @pytest.fixture(scope="module")
-def link(run: Path) -> str:
+def run(trained: Started) -> Path:
+    return trained.log.parent / "run"
+
+
+@pytest.fixture(scope="module")
+def link(trained: Started) -> str:
     """As it was printed when the run started."""
-    told = (run.parent / "train.log").read_text()
-    return next(word.strip('"}') for word in told.split() if "token=" in word)
+    return trained.link()
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +97,10 @@ def test_a_channel_opens_with_the_cookie_for_our_own_pages_alone(address: str, r
     cookie = {"Cookie": f"{name.decode()}={value.decode()}"}
     assert status_of(address, "/page/files", cookie) == 200
     for path in ("/page/socket", "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"):
-        for origin in (None, "http://elsewhere.example", "http://127.0.0.1:1"):  # another port of this machine is another page
-            with pytest.raises(InvalidStatus), connect(f"ws://{address}{path}", additional_headers=cookie, origin=origin, proxy=None):
+        for origin in ("", "http://elsewhere.example", "http://127.0.0.1:1"):  # another port of this machine is another page
+            with pytest.raises(InvalidStatus), connect(f"ws://{address}{path}", additional_headers=cookie | {"Origin": origin}, proxy=None):
                 pass
-        with connect(f"ws://{address}{path}", additional_headers=cookie, origin=f"http://{address}", proxy=None):
+        with connect(f"ws://{address}{path}", additional_headers=cookie | {"Origin": f"http://{address}"}, proxy=None):
             pass
 
 
@@ -280,3 +284,33 @@ def test_the_journal_holds_what_the_page_saw(visitor: Visitor, run: Path) -> Non
     assert by_person and {seq for seq in seen if seen[seq][0] == "person"} == by_person & seen.keys()
     for seq, (_, action) in seen.items():
         assert np.allclose(journal[seq].action, action, atol=1e-4), seq
+
+
+def test_the_run_is_stopped_from_the_page_and_its_episodes_stay(context: Any, visitor: Visitor, trained: Started, run: Path) -> None:
+    """One click is not enough; afterwards `tandem dashboard RUN` shows what the run has left."""
+    visitor.tab.click("#stop-run")
+    assert "sure" in visitor.tab.inner_text("#stop-run") or "Really" in visitor.tab.inner_text("#stop-run")
+    visitor.tab.click("#stop-run")
+    visitor.until_who("NO CONNECTION", 30)
+    assert trained.process.wait(30) == 0
+    shown = Started(run.parent, "dashboard", str(run), "--no-browser")
+    try:
+        reader = Visitor(context, shown.link())
+        reader.until("document.querySelectorAll('#episode-list tbody tr').length > 3")
+        assert reader.who() == "OVER" and not reader.tab.is_visible("#take")
+        reader.until("document.querySelectorAll('#episode-grid .plot').length >= 5")
+        marked = reader.tab.locator("#episode-list tbody tr", has_text="success").first
+        marked.click()
+        reader.until("tandem.browser.episode?.success")
+        episode = reader.tab.evaluate("tandem.browser.episode")
+        lived = [step for step in stored(run).values() if step.episode == episode["episode"]]
+        assert episode["by_person"] == [step.intervened for step in lived] and any(episode["by_person"])
+        assert np.allclose(episode["actions"], [step.action for step in lived], atol=1e-4)
+        assert np.allclose(episode["path"][:-1], [step.observation["tcp_pose"][:3] for step in lived], atol=1e-4)
+        reader.tab.evaluate("tandem.browser.go(1)")
+        assert reader.tab.inner_text("#at-text").startswith("step 1 of")
+        reader.tab.select_option("#file", "demos0")
+        reader.until("tandem.browser.episode?.source.startsWith('demo-')")
+        assert not reader.errors, reader.errors
+    finally:
+        shown.stop()

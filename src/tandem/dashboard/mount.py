@@ -25,7 +25,7 @@ ASSETS = Path(__file__).parent / "assets"
 
 
 def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line: None, mapping: Path | None = None) -> Pages:
-    """Once in a process: NiceGUI has one app in all of it. `mapping`: what keys and gamepad do, else RUN/mapping.toml, else Tandem's own."""
+    """Once in a process: NiceGUI has one app in all of it. `mapping`: what keys and gamepad do; else RUN/mapping.toml, else ours."""
     # Nothing is stored; but the package makes its folder when it is imported, and that is not to be the working directory.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(source.run / ".page"))
     from nicegui import ui

@@ -129,7 +129,11 @@ class Page {
         console.warn(problem);
       }
     }
-    if (drawable) this.robot?.build(scene);
+    if (drawable && this.robot) {
+      this.robot.build(scene);
+      this.start = scene.camera;
+      $("sides").hidden = false;
+    }
     this.cameras(scene.cameras ?? []);
     $("stage-empty").hidden = drawable && !!this.robot;
     if (!drawable) text("stage-empty", "This environment has no shapes to draw; its numbers are below.");
@@ -184,6 +188,11 @@ class Page {
     if (!known?.state) return ["NOBODY", "nobody", this.source ? "waiting for a view" : "no actor is connected"];
     const { state, who, holder } = known;
     const notice = (known.notice ?? "").replace(/ ?'page-\w+'/g, "");
+    const recording = this.state.recording?.phase;
+    if (recording && recording !== "recording" && ["paused", "running"].includes(state)) {
+      const words = recording === "ready" ? "ready: Start begins the recording" : "how was it?";
+      return holder === this.id ? ["YOU", "you", notice || words] : holder ? ["ANOTHER PAGE", "other", notice || words] : ["NOBODY", "nobody", notice || "take over to record"];
+    }
     if (state === "stopped") return ["STOPPED", "halt", notice || "standing still; Go on lets it move again"];
     if (state === "holding") return ["NOBODY", "halt", notice || "standing still; take over, or Go on"];
     if (state === "paused" && !holder) return ["NOBODY", "nobody", notice || "paused"];
@@ -215,7 +224,7 @@ class Page {
     $("who-note").title = note;
     $("axes").style.setProperty("--tone", `var(--${{ halt: "halt", you: "you", other: "other", script: "script", policy: "policy" }[tone] ?? "nobody"})`);
     const known = this.view ?? this.state.control?.[this.source] ?? {};
-    const stands = ["stopped", "holding", "paused"].includes(known.state);
+    const stands = ["stopped", "holding", ...(this.state.recording ? [] : ["paused"])].includes(known.state);
     $("go").classList.toggle("on", stands);
     $("go").firstChild.textContent = stands ? "Go on " : "Pause ";
     $("take").classList.toggle("mine", mine);
@@ -251,6 +260,8 @@ class Page {
     this.over(localStorage.getItem("tandem-over") || "learner_step");
     $("tab-run").onclick = () => this.tab("run");
     $("tab-episodes").onclick = () => this.tab("episodes");
+    const sides = { start: {}, front: { azimuth: 180, elevation: -10 }, side: { azimuth: 90, elevation: -10 }, top: { azimuth: 180, elevation: -89 } };
+    for (const button of document.querySelectorAll("[data-side]")) button.onclick = () => this.robot?.look({ ...this.start, ...sides[button.dataset.side] });
     $("actor").onchange = () => this.choose($("actor").value);
     $("camera").onchange = () => { this.camera = $("camera").value; if (!this.camera) { this.image?.remove(); this.image = null; } this.look(); };
     document.addEventListener("visibilitychange", () => this.look());
@@ -265,7 +276,8 @@ class Page {
     else if (command === "let_go") this.take(false);
     else if (command === "stop") this.halt();
     else if (command === "pause") this.order({ do: "robot", command: $("go").classList.contains("on") ? "resume" : "pause" });
-    else if (command === "success" || command === "failure") this.label(command === "success");
+    else if (command === "success") this.succeed();
+    else if (command === "failure") this.label(false);
     else if (command === "discard") this.record("discard");
   }
 
@@ -285,6 +297,14 @@ class Page {
       const answer = await fetch("/api/command", { method: "POST", body }).catch(() => null);
       this.say(answer?.ok ? "stop was sent" : "The hub cannot be reached: STOP THE ROBOT AT THE ROBOT.");
     }
+  }
+
+  /** While recording, the same key begins, ends and keeps an episode. */
+  succeed() {
+    const phase = this.state.recording?.phase;
+    if (phase === "ready") this.record("start");
+    else if (phase === "judging" && this.view?.success) this.record("keep");
+    else this.label(true);
   }
 
   label(success) {
@@ -450,14 +470,21 @@ class Page {
   }
 
   recording(told) {
-    $("recording").hidden = !told;
+    $("recording").hidden = $("howto").hidden = !told;
+    if (told && !document.documentElement.classList.contains("recording-mode")) {
+      $("mapping").open = true;
+      $("howto").after($("mapping")); // beside the robot: there is room, and it is what a person needs now
+    }
+    document.documentElement.classList.toggle("recording-mode", !!told);
     if (!told) return;
+    const now = told.phase === "ready" && this.who()[0] !== "YOU" ? "hold" : told.phase;
+    for (const step of document.querySelectorAll("#howto li")) step.classList.toggle("now", step.dataset.phase === now);
     $("recording").classList.toggle("on", told.phase === "recording");
     text("record-phase", told.phase);
     text("record-count", `${told.kept} of ${told.wanted} kept`);
     $("record-progress").max = told.wanted;
     $("record-progress").value = told.kept;
-    const fits = { start: ["ready"], keep: ["judging"], discard: ["recording", "judging"], redo: ["recording", "judging"] };
+    const fits = { start: ["ready"], keep: this.view?.success ? ["judging"] : [], discard: ["recording", "judging"], redo: ["recording", "judging"] };
     for (const button of document.querySelectorAll("[data-record]")) button.disabled = !fits[button.dataset.record].includes(told.phase);
   }
 
@@ -470,6 +497,7 @@ class Page {
   }
 
   findings({ findings, state, seconds }) {
+    findings ??= [];
     text("findings-note", seconds ? (findings.length ? "" : state ?? "") : "looking");
     $("findings").replaceChildren(...(findings.length || !seconds ? findings : [null]).map((finding) => {
       if (!finding) return make("p", "dim", "Nothing is wrong.");
