@@ -442,22 +442,27 @@ def _flattened(state: PPOState) -> tuple[PPOState, Callable[[PPOState], PPOState
     With mini-batches of 64 an update is a hundred and sixty small computations, and what they compute takes less time than starting
     them. Adam and the length of the gradient are then three of them for a network, not three for each of its arrays.
     """
-    actor, shaped_actor = ravel_pytree(state.actor)
-    critic, shaped_critic = ravel_pytree(state.critic)
+    (actor, shaped_actor), (critic, shaped_critic) = ravel_pytree(state.actor), ravel_pytree(state.critic)
 
     def flat(moments: AdamState) -> AdamState:
         return moments._replace(mean=ravel_pytree(moments.mean)[0], square=ravel_pytree(moments.square)[0])
 
-    def shaped_moments(moments: AdamState, shape: Callable[[Array], Any]) -> AdamState:
+    def shaped_moments(moments: AdamState, shape: Callable[[Any], Any]) -> AdamState:
         return moments._replace(mean=shape(moments.mean), square=shape(moments.square))
 
-    def shaped(state: PPOState) -> PPOState:
+    def shaped(flat: PPOState) -> PPOState:
         return PPOState(
-            shaped_actor(state.actor),
-            shaped_critic(state.critic),
-            shaped_moments(state.actor_optimiser, shaped_actor),
-            shaped_moments(state.critic_optimiser, shaped_critic),
-            state.learning_rate,
+            shaped_actor(_vector(flat.actor)),
+            shaped_critic(_vector(flat.critic)),
+            shaped_moments(flat.actor_optimiser, shaped_actor),
+            shaped_moments(flat.critic_optimiser, shaped_critic),
+            flat.learning_rate,
         )
 
-    return PPOState(actor, critic, flat(state.actor_optimiser), flat(state.critic_optimiser), state.learning_rate), shaped
+    vectors: dict[str, Any] = {"actor": actor, "critic": critic}
+    return state._replace(**vectors, actor_optimiser=flat(state.actor_optimiser), critic_optimiser=flat(state.critic_optimiser)), shaped
+
+
+def _vector(network: Any) -> Array:
+    """A network that `_flattened` has made one of."""
+    return network
