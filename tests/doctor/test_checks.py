@@ -120,6 +120,10 @@ def test_one_fault_is_the_first_finding(name: str, records: Records) -> None:
         seen(live=live({}, status={"up_s": 4.0})),
         seen(live=live(status={"trainer": {"alive": False}}, clocks={"phase": "evaluating"})),
         seen(live=live(status={"trainer": {"alive": False}}, clocks={"phase": "training", "learner_step": 0, "policy_version": 1})),
+        seen(
+            live=live(status={"trainer": {"alive": False}}, clocks={"phase": "training", "learner_step": 0, "policy_version": 1}),
+            rows=[{"learner_step": 70, "actor_step": 900, "policy_version": 10, "time": NOW}],
+        ),
         seen(live=live({"version": 9, "lag_versions": 1, "lag_s": 0.2})),
         seen(live=live({"clock_difference_s": 30.0})),
         seen(events=[{"kind": "restarted", "time": NOW - 5000, "part": "hub", "signal": "SIGKILL"}] * 5),
@@ -131,7 +135,17 @@ def test_one_fault_is_the_first_finding(name: str, records: Records) -> None:
         ),
         seen(events=[{"kind": "rolled_back", "time": NOW - 90, "learner_step": -5000, "problem": "q"}]),
     ],
-    ids=["just begun", "evaluating", "compiling", "a version behind", "clocks", "restarts long ago", "mended", "recovered long ago"],
+    ids=[
+        "just begun",
+        "evaluating",
+        "compiling",
+        "compiled since",
+        "a version behind",
+        "clocks",
+        "restarts long ago",
+        "mended",
+        "recovered long ago",
+    ],
 )
 def test_what_a_healthy_run_may_look_like(records: Records) -> None:
     assert_healthy(records)

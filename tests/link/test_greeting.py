@@ -73,6 +73,12 @@ def test_another_spec_names_the_entry_and_both_shapes(hub: HubProcess, tmp_path:
     assert last["code"] == "spec" and "'q'" in last["problem"] and "(7,)" in last["problem"]
 
 
+def test_another_reward_of_the_same_task_is_refused_although_the_hash_is_the_same(hub: HubProcess, tmp_path: Path) -> None:
+    dense = dataclasses.replace(SPEC, return_range=(-400.0, 1.0))
+    assert dense.hash == SPEC.hash
+    refused(client(hub, tmp_path, spec=dense), LinkSpecMismatch, r"return_range: .* here, \[-400\.0, 1\.0\] there")
+
+
 def test_a_spec_that_cannot_be_read_is_refused_too(hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(SPEC), "hash", property(lambda self: "0" * 16))
     refused(client(hub, tmp_path), LinkSpecMismatch, "the same words, but another hash")

@@ -384,9 +384,10 @@ class Hub:
                 "task",
                 f"this run is of the task '{self.info.task}', the actor '{hello.name}' has '{hello.task}'. Start it with the same task.",
             )
-        if hello.spec_hash != mine.hash:
+        difference = _difference(mine, hello)
+        if difference:
             return "spec", (
-                f"the actor '{hello.name}' sees or does something else than this run of '{mine.task}': {_difference(mine, hello)} "
+                f"the actor '{hello.name}' sees, does or is paid something else than this run of '{mine.task}': {difference} "
                 "(here: the run, there: the actor). Use the same version and options of the task at both ends."
             )
         if hello.run and hello.run != self.run_id:
@@ -628,8 +629,10 @@ def record_limit(spec: Spec) -> int:
 
 
 def _difference(mine: Spec, hello: Hello) -> str:
+    """In words, empty if there is none. More than the hash is compared: that of a sparse and of a dense reward is the same."""
     try:
-        return "; ".join(mine.difference(Spec.from_json(hello.spec)))[:2000] or "the same words, but another hash"
+        told = "; ".join(mine.difference(Spec.from_json(hello.spec)))[:2000]
+        return told or ("the same words, but another hash" if hello.spec_hash != mine.hash else "")
     except (KeyError, TypeError, ValueError, AttributeError):
         return "its spec cannot be read"
 

@@ -133,7 +133,8 @@ def _affine_forward(x: Array, weight: Array, bias: Array) -> tuple[Array, tuple[
 def _affine_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array, Array]:
     x, weight = saved
     g = optimization_barrier(g)  # computed once, not again inside each of its three readers
-    g_weight = _transposed(x) @ g if weight.shape[0] <= weight.shape[1] else (_transposed(g) @ x).T
+    # Of the two the smaller is transposed. The barrier keeps XLA from turning the second product round into one it computes slowly.
+    g_weight = _transposed(x) @ g if weight.shape[0] <= weight.shape[1] else optimization_barrier(_transposed(g) @ x).T
     return g @ weight.T, g_weight, _column_sums(g)
 
 

@@ -75,7 +75,7 @@ class Collector:
         self.rollout.clear()
         self.before = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
         self.acted = []
-        terms: dict[str, float] = {}
+        terms: dict[str, list[np.ndarray]] = {}
         shape = self._config.num_envs, self.spec.action_dim
         seen = []
         while not self.rollout.full:
@@ -94,11 +94,11 @@ class Collector:
             self._raw = self._seen(observation, "the observation")
             self.episodes.add(reward, terminated | truncated, info["success"])
             for name, values in info.get("reward_terms", {}).items():
-                terms[name] = terms.get(name, 0.0) + float(np.mean(values))
+                terms.setdefault(name, []).append(values)
             self.steps += shape[0]
         if self._config.obs_normalization:
             self.normaliser.take_down(np.stack(seen))
-        self.terms = {f"Episode/{name}": total / self.rollout.steps for name, total in terms.items()}
+        self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in terms.items()}
         return self.rollout
 
     def _seen(self, observation: Observation, which: str, rows: np.ndarray | None = None) -> np.ndarray:

@@ -56,7 +56,7 @@ def trainer_dead(records: Records) -> Finding | None:
     live = records.live
     if live is None or not records.hub_fresh or live.status["trainer"]["alive"]:
         return None
-    begun = records.clocks.learner_step > 0
+    begun = live.clocks.get("learner_step", 0) > 0  # in the same view: by now the metrics may have gone on from what it shows
     if live.phase in ("filling", "paused") or (live.phase == "training" and begun):
         return Finding("trainer_dead", PROBLEM, {"phase": live.phase, "learner_step": records.clocks.learner_step})
     return None
