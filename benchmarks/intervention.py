@@ -10,14 +10,12 @@ One robot and one person, in turns with the learner (reproducible to the last bi
 * `intervened_share_first`, `_last`: share of the steps that the person made, in the first and in the last tenth of the runs with one.
 * `key_to_action_ms_p95`: from a page's `steer` at the hub to the view that shows the robot having executed it, through a real hub and
   WebSocket and an actor process at 10 Hz, while niced processes use all cores. It is seen after it is done: an upper bound.
-* `trainer_slowdown_10_pages`: measured where `benchmarks/page_load.py` is there to open pages.
+* `trainer_slowdown_10_pages`: how much slower the trainer learns while ten pages are open (`benchmarks/pages.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import multiprocessing
 import os
 import random
@@ -192,13 +190,6 @@ async def _steer(hub: Hub, spec: Spec, samples: int) -> np.ndarray:
     return np.array(took)
 
 
-def trainer_slowdown(quick: bool) -> float | None:
-    """With ten pages open, by who can open pages; None where there is nobody."""
-    if importlib.util.find_spec("benchmarks.page_load") is None:
-        return None
-    return importlib.import_module("benchmarks.page_load").trainer_slowdown(10, quick)
-
-
 def main(
     seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_intervention")
 ) -> None:
@@ -210,6 +201,8 @@ def main(
         json: One JSON object instead of the table.
         runs: Folder of all the runs.
     """
+    from benchmarks.pages import trainer_slowdown  # late: that one uses the processes of this one
+
     runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
     display = Display("quiet" if json else "lines")
     outcomes: dict[str, list[Outcome]] = {"person:scripted": [], "none": []}
@@ -235,9 +228,7 @@ def main(
         "key_to_action_ms_p50": float(np.percentile(latency, 50)),
         "key_to_action_ms_p95": float(np.percentile(latency, 95)),
     }
-    slowdown = trainer_slowdown(quick)
-    if slowdown is not None:
-        report.figures["trainer_slowdown_10_pages"] = slowdown
+    report.figures["trainer_slowdown_10_pages"] = trainer_slowdown(10, quick)
     report.show(json)
 
 

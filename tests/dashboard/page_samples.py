@@ -18,6 +18,10 @@ SMALL = ("--hidden", "16", "16", "--batch-size", "16", "--training-starts", "20"
 SMALL = (*SMALL, "--final-episodes", "0", "--num-envs", "1", "--pace", "realtime", "--updates-per-actor-step", "0.5")
 
 
+ROOT = Path(__file__).parent.parent.parent
+ALSO = {"OMP_NUM_THREADS": "1", "PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{ROOT}"}
+
+
 class Started:
     """`tandem ...` as a person would start it."""
 
@@ -26,7 +30,7 @@ class Started:
         self.log = folder / f"{arguments[0]}.log"
         with self.log.open("wb") as log:
             command = [sys.executable, "-m", "tandem.cli", *arguments]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "OMP_NUM_THREADS": "1"})
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **ALSO})
 
     def link(self) -> str:
         """The address that it printed."""

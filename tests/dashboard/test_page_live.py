@@ -1,5 +1,6 @@
 """A person at the page of a run that is going on: a real browser, a real run, a simulated arm."""
 
+import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -258,6 +259,24 @@ def test_a_person_marks_an_episode_as_success(visitor: Visitor, run: Path) -> No
     visitor.let_go()
     ends = wait("the last step is stored", lambda: [step for step in stored(run).values() if step.episode == episode and step.last])
     assert [(step.success, step.reward, step.terminated, step.intervened) for step in ends] == [(True, 1.0, True, True)]
+
+
+def test_nonsense_from_a_page_is_that_pages_trouble_alone(address: str, run: Path, visitor: Visitor) -> None:
+    name, value = page_cookie((run / "token").read_text().strip())
+    headers = {"Cookie": f"{name.decode()}={value.decode()}", "Origin": f"http://{address}"}
+    nonsense = ["", "{", "[]", "null", '{"do": "fly"}', '{"do": "look"}', '{"do": "steer", "keys": 7}', "x" * 20_000]
+    nonsense += ['{"do": "run", "command": "format"}', '{"do": "robot", "command": "label", "detail": 7}']
+    nonsense += ['{"do": "steer", "pad": {"axes": [NaN], "buttons": []}}']
+    with connect(f"ws://{address}/page/socket", additional_headers=headers, proxy=None) as socket:
+        for text in nonsense:
+            socket.send(text)
+        problems = 0
+        while problems < len(nonsense):
+            told = json.loads(socket.recv(timeout=10))
+            problems += told["kind"] == "answer" and bool(told["problem"])
+        socket.send(b"bytes")  # not even a text: this page is closed
+    steps = visitor.view()["steps"]
+    visitor.until(f"tandem.view.steps > {steps}")
 
 
 def test_a_run_is_paused_and_resumed(visitor: Visitor) -> None:

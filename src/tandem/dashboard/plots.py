@@ -61,6 +61,10 @@ PPO = (
 )
 
 
+def is_ppo(config: Mapping[str, Any]) -> bool:
+    return "max_iterations" in config
+
+
 def plots(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Those of the way this run learns, as a page gets them; which are shown is told by what was logged."""
-    return [asdict(plot) for plot in (PPO if "num_steps_per_env" in config or "max_iterations" in config else RLPD)]
+    return [asdict(plot) for plot in (PPO if is_ppo(config) else RLPD)]

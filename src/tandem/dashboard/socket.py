@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tandem.dashboard.advice import advise, clock_words, expected, figures, reference
-from tandem.dashboard.plots import plots
+from tandem.dashboard.plots import is_ppo, plots
 from tandem.dashboard.series import Series, Tail
 from tandem.link.messages import Camera, View
 from tandem.link.stage import Stage
@@ -178,6 +178,8 @@ class Pages:
             "task": described.get("task", ""),
             "spec": described.get("spec", {}),
             "live": self._source.stage is not None,
+            "episodes": (self._source.run / "journal.db").exists(),
+            "ppo": is_ppo(config),
             "config": {name: config.get(name) for name in ("max_steps", "steps_per_update", "training_starts", "replay_buffer_capacity")},
             "plots": plots(config),
             "mapping": None if self._mapping is None else _mapping_for_page(self._mapping),

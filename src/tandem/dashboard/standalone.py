@@ -7,8 +7,7 @@ import contextlib
 import json
 import os
 import socket
-import urllib.error
-import urllib.request
+import time
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
@@ -26,10 +25,12 @@ from tandem.link.guard import Guard, Receive, Scope, Send, Strangers, guarded_pr
 from tandem.training.clocks import hub_clocks
 
 Say = Callable[[str], None]
+SILENT_S = 120.0
+"""A run that has logged nothing for so long is over: an iteration of PPO takes seconds."""
 
 
 class FolderSource:
-    """The numbers of a run that is over, as they were at its end."""
+    """The numbers of a run without a hub: one that is over, or one that trains in a single process (PPO, `--sync`)."""
 
     stage = None
 
@@ -40,20 +41,21 @@ class FolderSource:
         self._metrics = Tail(run / "metrics.jsonl")
 
     def live(self) -> dict[str, Any]:
+        ending = {"over": self._is_over(), "summary": self._summary()}
         with contextlib.suppress(OSError, ValueError):
-            return {**json.loads((self.run / "live.json").read_text()), "over": True, "summary": self._summary()}
-        while rows := self._metrics.rows():  # a run without a hub (PPO, synchronous training)
+            return json.loads((self.run / "live.json").read_text()) | ending
+        while rows := self._metrics.rows():
             self._clocks = {name: rows[-1].get(name, 0) for name in self._clocks}
-        counts = {**self._clocks, "learner_steps_per_s": 0.0, "actor_steps_per_s": 0.0, "phase": "stopped"}
+        phase = "stopped" if ending["over"] else "training"
+        counts = {**self._clocks, "learner_steps_per_s": 0.0, "actor_steps_per_s": 0.0, "phase": phase}
         every = int((self.described.get("config") or {}).get("steps_per_update") or 0)
-        clocks = hub_clocks(counts, every) if every else counts
-        return {
-            "status": {"task": self.described.get("task", "")},
-            "clocks": clocks,
-            "actors": [],
-            "over": True,
-            "summary": self._summary(),
-        }
+        return {"status": {}, "clocks": hub_clocks(counts, every) if every else counts, "actors": [], **ending}
+
+    def _is_over(self) -> bool:
+        """It says so itself, or has said nothing for a while."""
+        with contextlib.suppress(OSError):
+            return (self.run / "summary.json").exists() or time.time() - self._metrics.path.stat().st_mtime > SILENT_S
+        return True
 
     def _summary(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
@@ -71,15 +73,13 @@ def hub_link(run: Path) -> str | None:
         token = (run / "token").read_text().strip()
     except (OSError, ValueError):
         return None
-    scheme = "https" if told["tls"] else "http"
-    if not told["tls"]:  # a hub that was killed leaves its file behind
-        request = urllib.request.Request(f"http://{reachable(told['address'])}/api/status", headers={"Authorization": f"Bearer {token}"})
-        try:
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=3):
-                pass
-        except (urllib.error.URLError, OSError):
-            return None
-    return f"{scheme}://{reachable(told['address'])}/?token={token}"
+    address = reachable(told["address"])
+    host, _, port = address.rpartition(":")
+    try:  # a hub that was killed leaves its file behind
+        socket.create_connection((host.strip("[]"), int(port)), 3).close()
+    except OSError:
+        return None
+    return f"{'https' if told['tls'] else 'http'}://{address}/?token={token}"
 
 
 def reachable(address: str) -> str:
@@ -94,7 +94,7 @@ def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, bro
         raise FileMissing(f"{run} is not a run folder: it has no config.json (looked in {run.absolute()})")
     link = hub_link(run)
     if link is not None:
-        say(f"the run is going on; its page: {link}")
+        say(f"page: {link} (the run is going on)")
         _open(link, browser)
         return
     listening = _listen(host, port)
@@ -102,8 +102,7 @@ def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, bro
     app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None)
     mount(app, FolderSource(run), say)
     link = f"http://{reachable(address)}/?token={run_token(run)}"
-    say(f"{run} is not running; its page: {link}")
-    say("Ctrl-C ends it")
+    say(f"page: {link} (Ctrl-C ends it; no hub serves {run})")
     _open(link, browser)
     server(app, run_token(run)).run(sockets=[listening])
 

@@ -105,7 +105,10 @@ class Page {
     this.browser ??= new Episodes(told);
     document.documentElement.classList.toggle("over", !told.live);
     $("drive").hidden = $("mapping").hidden = $("axes").hidden = $("run-card").hidden = !told.live;
-    if (!told.live && !this.opened) this.tab(location.hash === "#run" ? "run" : "episodes");
+    $("tab-episodes").hidden = !told.episodes;
+    if (!told.live && !this.opened) this.tab(told.episodes && location.hash !== "#run" ? "episodes" : "run");
+    text("learner-name", told.ppo ? "iterations" : "learner steps");
+    text("over-learner", told.ppo ? "iteration" : "learner step");
     this.opened = true;
     this.look();
   }
