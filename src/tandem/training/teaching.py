@@ -51,7 +51,7 @@ def teach(
     folder: Path,
     seed: int,
     *,
-    hand: Callable[[Spec], Hand] | None = None,
+    hand: Callable[[Spec], Hand | None] = lambda spec: None,
     reward_source: RewardSource = "simulation",
     port: int = 0,
     host: str = "127.0.0.1",
@@ -62,7 +62,7 @@ def teach(
     """Record `demos` successes by a person and return the file. `mount` puts a page on the hub before it listens."""
     env = make(task)
     spec: Spec = env.get_wrapper_attr("task_spec")
-    device = hand(spec) if hand else None
+    device = hand(spec)
     run = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
     (run / "config.json").write_text(json.dumps({"task": task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": {}}))
     hub = Hub(run, host=host, port=port)
