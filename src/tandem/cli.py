@@ -92,10 +92,18 @@ def _taught(task: str, operator: str, demos: int, out: Path, seed: int, port: in
     from tandem.training.operators import open_hand
     from tandem.training.teaching import teach
 
-    hand = None if operator == "browser" else lambda spec: open_hand(operator, spec, mapping)
     say = lambda line: _say(console, line)  # noqa: E731 (shorter than a function of its own)
-    mount = lambda hub: mount_on_hub(hub, say, mapping)  # noqa: E731
-    return teach(task, demos, out, seed, hand=hand, reward_source=reward_source, port=port, mount=mount, say=say)
+    return teach(
+        task,
+        demos,
+        out,
+        seed,
+        hand=lambda spec: open_hand(operator, spec, mapping),
+        reward_source=reward_source,
+        port=port,
+        mount=lambda hub: mount_on_hub(hub, say, mapping),
+        say=say,
+    )
 
 
 def teleop(

@@ -91,7 +91,11 @@ class Stage:
     # ---- steering
 
     def take(self, page: str, source: str) -> str:
-        """Take control of an actor; empty if this page holds it now, else why not."""
+        """Take control of an actor; empty if this page holds it now, else why not.
+
+        The actor follows within a control period: its view then names the page as `holder`. A device on the actor's own machine that holds
+        it already goes on doing so, and the view names that.
+        """
         if source not in self.actors():
             return "no such actor"
         if self.holder(source) not in ("", page):

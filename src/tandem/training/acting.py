@@ -30,7 +30,8 @@ from tandem.training.actor import Actor
 from tandem.training.broken import FOLDER
 from tandem.training.control_loop import ControlLoop, Watch
 from tandem.training.limits import Limits, settings_for
-from tandem.training.operators import check_operator, make_operators
+from tandem.training.operators import make_operators, open_hand
+from tandem.training.photographs import Photographs
 from tandem.training.showing import Showing
 from tandem.types import Spec
 
@@ -91,7 +92,7 @@ def act(
     env = make_batch(args.task, args.num_envs, num_threads=args.threads)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     limits = Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits))
-    check_operator(args.operator)
+    hand = open_hand(args.operator, spec, args.mapping)  # before anything is joined: a device that is not there joins nothing
     client = ActorClient(
         address,
         spec,
@@ -110,7 +111,7 @@ def act(
     say(f"[ACTOR] connected to {address} as '{args.name}', run {welcome.run}")
     settings = welcome.settings
     seed = _own_seed(int(settings.get("seed", 0)), client.source)
-    operators, steering = make_operators(args.operator, spec, args.num_envs, seed, args.mapping)
+    operators, steering = make_operators(args.operator, spec, args.num_envs, seed, hand)
     actor = Actor(
         env,
         client,
@@ -124,7 +125,13 @@ def act(
         limits=limits,
         reward_source="person" if settings.get("reward_source") == "person" else "simulation",
     )
-    showing = Showing(actor, client, lambda: Scenery(env, axis_names(spec.action_dim), spec.control_hz, _camera(args.task)))
+    photographs = Photographs(env, client, say)
+    showing = Showing(
+        actor,
+        client,
+        lambda: Scenery(env, axis_names(spec.action_dim), spec.control_hz, _camera(args.task)),
+        take_picture=photographs.take,
+    )
     loop = ControlLoop(
         actor,
         client,
@@ -141,6 +148,7 @@ def act(
         loop.run()
     finally:
         loop.close()
+        photographs.close()
         left = client.close()
         env.close()
     say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))

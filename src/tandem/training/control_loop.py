@@ -55,6 +55,8 @@ class ControlLoop:
         self._paused = self._stays = self._ended = self._judging = self._unwanted = False
         self._notice = ""
         self._said = ""
+        self._said_limits: set[str] = set()
+        self._said_late = False
         actor.ask_verdict = self._ask_verdict
 
     @property
@@ -70,7 +72,8 @@ class ControlLoop:
 
     def run(self) -> None:
         self._wait_for_policy()
-        self._actor.begin()
+        if not self._over():
+            self._actor.begin()
         self._rhythm.restart()
         while not self._over():
             self.obey()
@@ -85,23 +88,26 @@ class ControlLoop:
                 time.sleep(_IDLE_S if self._stands() else 0.0)
             elif self._at_real_pace():
                 self._rhythm.wait()
-                if self._rhythm.late == 1 and self._realtime:
-                    period_ms = 1e3 / self._actor.spec.control_hz
-                    self._say(f"[ACTOR] a control period of {period_ms:.0f} ms was overrun: the environment takes longer than that")
+                self._tell_if_late()
         self._ended = True
         self._show(moved=False)
 
     def _over(self) -> bool:
-        return self._stopped() or (self._max_steps is not None and self._actor.steps >= self._max_steps)
+        return self._ended or self._stopped() or (self._max_steps is not None and self._actor.steps >= self._max_steps)
 
     def _wait_for_policy(self) -> None:
         """A robot does not move before there is something to move by."""
-        said = False
-        while self._client.newest_policy() is None and not self._stopped():
-            if not said:
-                self._say("[ACTOR] waiting for the first policy")
-                said = True
+        if self._client.newest_policy() is None:
+            self._say("[ACTOR] waiting for the first policy")
+        while self._client.newest_policy() is None and not self._over():
+            self.obey()
             time.sleep(_IDLE_S)
+
+    def _tell_if_late(self) -> None:
+        if self._rhythm.late and self._realtime and not self._said_late:
+            self._said_late = True
+            period_ms = 1e3 / self._actor.spec.control_hz
+            self._say(f"[ACTOR] a control period of {period_ms:.0f} ms was overrun: the environment takes longer than that")
 
     def _stands(self) -> bool:
         return self._paused or self._stays or (self._steering is not None and self._steering.stands)
@@ -127,16 +133,22 @@ class ControlLoop:
 
     def _show(self, moved: bool) -> None:
         steering = self._steering
-        notice = "; ".join(part for part in (self._notice, steering.notice if steering else "", self._limited(moved)) if part)
-        if notice != self._said:
-            self._said = notice
-            if notice and not (steering is None or notice == self._limited(moved)):
-                self._say(f"[ACTOR] {notice}")
+        said = "; ".join(part for part in (self._notice, steering.notice if steering else "") if part)
+        if said != self._said:
+            self._said = said
+            if said:
+                self._say(f"[ACTOR] {said}")
+        notice = "; ".join(part for part in (said, self._limited() if moved else "") if part)
         who = "nobody" if self._stands() or self._judging else steering.who if steering else "policy"
         self._showing.turn(who=who, holder=steering.holder if steering else "", state=self.state, notice=notice, moved=moved)
 
-    def _limited(self, moved: bool) -> str:
-        return self._limits.notice if self._limits is not None and moved else ""
+    def _limited(self) -> str:
+        """What the limits changed in the last action; each kind is said once, and shown every time."""
+        notice = self._limits.notice if self._limits is not None else ""
+        if notice and notice not in self._said_limits:
+            self._said_limits.add(notice)
+            self._say(f"[ACTOR] {notice} (said once; a page shows it every time)")
+        return notice
 
     def close(self) -> None:
         self._watchdog.close()

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tandem.envs.registry import TASKS, make_expert
+from tandem.envs.registry import TASKS, make_corrector
 from tandem.errors import ConfigError
+from tandem.teleop.devices import Gamepad, SpaceMouse
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.operator import HandsOff, Operator
 from tandem.teleop.scripted_person import Manner, ScriptedPerson
@@ -30,23 +31,23 @@ def check_operator(name: str) -> None:
 
 
 def make_operators(
-    name: str, spec: Spec, num_envs: int, seed: int, mapping: Path | None = None, manner: Manner | None = None
+    name: str, spec: Spec, num_envs: int, seed: int, hand: Hand | None = None, manner: Manner | None = None
 ) -> tuple[list[Operator], Steering | None]:
-    """One operator for each row, and the hand that may be laid on row 0 (the first of them); None where nobody may."""
+    """One operator for each row, and who may be steered (the first of them); None where nobody may. `hand` is a device here."""
     check_operator(name)
     if name == "none":
         return [HandsOff()] * num_envs, None
     inner: list[Operator] = [HandsOff()] * num_envs
     if name == "person:scripted":
         inner = list(scripted_people(spec, num_envs, seed, manner))
-    steering = Steering(spec.action_dim, inner[0], hand=open_hand(name, spec, mapping) if name in DEVICES else None)
+    steering = Steering(spec.action_dim, inner[0], hand)
     return [steering, *inner[1:]], steering
 
 
 def scripted_people(spec: Spec, count: int, seed: int, manner: Manner | None = None) -> list[ScriptedPerson]:
     """Each at a robot of their own, each with their own chance."""
     return [
-        ScriptedPerson(make_expert(spec.task, seed * 1000 + row), distance_of(spec.task), spec.max_episode_steps, (seed, 3, row), manner)
+        ScriptedPerson(make_corrector(spec.task, seed * 1000 + row), distance_of(spec.task), spec.max_episode_steps, (seed, 3, row), manner)
         for row in range(count)
     ]
 
@@ -60,9 +61,10 @@ def distance_of(task: str) -> Callable[..., float]:
     return distance
 
 
-def open_hand(name: str, spec: Spec, mapping: Path | None = None) -> Hand:
-    """A device on this machine."""
-    from tandem.teleop.devices import Gamepad, SpaceMouse
-
+def open_hand(name: str, spec: Spec, mapping: Path | None = None) -> Hand | None:
+    """The device on this machine that an operator is, None for the others."""
+    check_operator(name)
+    if name not in DEVICES:
+        return None
     table = Mapping.load(spec.action_dim, mapping)
     return SpaceMouse(table) if name == "spacemouse" else Gamepad(table)

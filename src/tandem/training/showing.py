@@ -50,7 +50,7 @@ class Showing:
         audience: Audience,
         scenery: Callable[[], Scenery],
         clock: Callable[[], float] = time.monotonic,
-        take_picture: Callable[[str], None] = lambda camera: None,
+        take_picture: Callable[[str, Observation], None] = lambda camera, observation: None,
     ) -> None:
         self._actor, self._audience, self._make_scenery, self._clock = actor, audience, scenery, clock
         self._take_picture = take_picture
@@ -86,7 +86,7 @@ class Showing:
             self._audience.show(Scene(self._scenery.description()))
         self._audience.show(self._view(*said))
         if self._camera:
-            self._take_picture(self._camera)
+            self._take_picture(self._camera, self._actor.observation)
 
     def _view(self, who: str, holder: str, state: str, notice: str) -> View:
         assert self._scenery is not None

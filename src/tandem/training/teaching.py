@@ -38,6 +38,7 @@ from tandem.teleop.steering import Hand, Steering
 from tandem.training.actor import RewardSource
 from tandem.training.control_loop import Rhythm
 from tandem.training.limits import Limits, settings_for
+from tandem.training.photographs import Photographs
 from tandem.training.showing import Showing
 from tandem.types import Observation, Spec, Transition
 
@@ -51,7 +52,7 @@ def teach(
     folder: Path,
     seed: int,
     *,
-    hand: Callable[[Spec], Hand] | None = None,
+    hand: Callable[[Spec], Hand | None] = lambda spec: None,
     reward_source: RewardSource = "simulation",
     port: int = 0,
     host: str = "127.0.0.1",
@@ -62,7 +63,7 @@ def teach(
     """Record `demos` successes by a person and return the file. `mount` puts a page on the hub before it listens."""
     env = make(task)
     spec: Spec = env.get_wrapper_attr("task_spec")
-    device = hand(spec) if hand else None
+    device = hand(spec)
     run = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
     (run / "config.json").write_text(json.dumps({"task": task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": {}}))
     hub = Hub(run, host=host, port=port)
@@ -81,6 +82,8 @@ def teach(
                 teacher.run(stopped)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}.") from None
+            finally:
+                teacher.photographs.close()
             return writer.finish()
     finally:
         client.close(0.0)
@@ -112,7 +115,13 @@ class Teacher:
         self._steering = Steering(self.spec.action_dim, Still(self.spec.action_dim), hand)
         self._limits = Limits(self.spec, settings_for(self.spec.task, realtime=True))
         camera = TASKS[self.spec.task].camera if self.spec.task in TASKS else None
-        self._showing = Showing(self, client, lambda: Scenery(env, axis_names(self.spec.action_dim), self.spec.control_hz, camera))
+        self.photographs = Photographs(getattr(env.unwrapped, "rows", env), client, say)
+        self._showing = Showing(
+            self,
+            client,
+            lambda: Scenery(env, axis_names(self.spec.action_dim), self.spec.control_hz, camera),
+            take_picture=self.photographs.take,
+        )
         self._rhythm = Rhythm(self.spec.control_hz)
         self._recorder = EpisodeRecorder(self.spec, source="")
         self._episode: list[Transition] = []

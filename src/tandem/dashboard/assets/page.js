@@ -137,7 +137,8 @@ class Page {
       this.start = scene.camera;
       $("sides").hidden = false;
     }
-    this.cameras(scene.cameras ?? []);
+    const images = Object.entries(this.told.spec.observation ?? {}).filter(([, entry]) => entry.dtype === "uint8" && entry.shape.length === 3);
+    this.cameras([...images.map(([name]) => name), ...(scene.cameras ?? [])]);
     $("stage-empty").hidden = drawable && !!this.robot;
     if (!drawable) text("stage-empty", "This environment has no shapes to draw; its numbers are below.");
   }
