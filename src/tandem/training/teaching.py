@@ -115,7 +115,8 @@ class Teacher:
         self._steering = Steering(self.spec.action_dim, Still(self.spec.action_dim), hand)
         self._limits = Limits(self.spec, settings_for(self.spec.task, realtime=True))
         camera = TASKS[self.spec.task].camera if self.spec.task in TASKS else None
-        self.photographs = Photographs(getattr(env.unwrapped, "rows", env), client, say)
+        rows: Any = getattr(env.unwrapped, "rows", env)
+        self.photographs = Photographs(rows, client, say)
         self._showing = Showing(
             self,
             client,

@@ -25,6 +25,12 @@ export class Hand {
   }
 
   down(event) {
+    const wanted = this.commands[event.code];
+    if (wanted === "stop") { // wherever the focus is
+      event.preventDefault();
+      this.ask(wanted);
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     if (this.motion.has(event.code)) {
       if (!this.holding) return;
@@ -32,8 +38,7 @@ export class Hand {
       if (!event.repeat) this.press(event.code);
       return;
     }
-    const wanted = this.commands[event.code];
-    // a button that has the focus is pressed by Space and Enter; stop is stop wherever the focus is
+    // a button that has the focus is pressed by Space and Enter
     const taken = event.target.closest?.("button, summary, a, select") && ["Space", "Enter"].includes(event.code);
     if (!wanted || event.repeat || taken) return;
     event.preventDefault();
@@ -74,7 +79,7 @@ export class Hand {
       this.padId = pad?.id;
       this.changed?.();
     }
-    if (!this.holding) return;
+    if (!this.holding || document.hidden) return; // who does not see the robot does not hold it
     const rests = !this.held.size && !(pad?.axes ?? []).some((axis) => Math.abs(axis) > 0.1);
     if (rests) this.turned = this.turn?.() ?? null; // a motion that has begun keeps its direction, wherever the person looks meanwhile
     const message = { do: "steer", number: ++this.number, keys: [...this.held], turn: this.turned };

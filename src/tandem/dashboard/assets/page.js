@@ -27,7 +27,7 @@ class Page {
     this.source = "";
     this.state = {};
     this.view = null;
-    this.hand = new Hand((message) => this.send(message), (command) => this.ask(command));
+    this.hand = new Hand((message) => this.steer(message), (command) => this.ask(command));
     this.hand.changed = () => this.showHand();
     this.hand.turn = () => (this.asSeen && this.robot ? 90 * Math.round(this.robot.azimuth / 90) : null);
     this.asSeen = localStorage.getItem("tandem-as-seen") !== "no";
@@ -35,6 +35,7 @@ class Page {
     this.theme();
     this.connect();
     setInterval(() => this.showWho(), 250);
+    setInterval(() => this.send({ do: "ping", number: performance.now() }), 2000);
   }
 
   // ---- the channel
@@ -58,6 +59,20 @@ class Page {
     if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
   }
 
+  /** What waits in the network would arrive late, as motions that nobody wants any more: then rather nothing, and the robot stands still. */
+  steer(message) {
+    if (this.socket?.bufferedAmount < 4096) this.send(message);
+  }
+
+  /** Whether the hub is heard; it says something twice a second. */
+  get silent() {
+    return this.socket?.readyState !== WebSocket.OPEN || performance.now() - this.heard > 4000;
+  }
+
+  pong({ number }) {
+    this.wire("on", `connected · ${Math.max(1, Math.round(performance.now() - number))} ms`);
+  }
+
   wire(state, words) {
     $("wire").className = `wire ${state}`;
     text("wire", words);
@@ -74,6 +89,7 @@ class Page {
       findings: () => this.findings(message),
       scene: () => this.scene(message),
       answer: () => this.answer(message),
+      pong: () => this.pong(message),
     })[message.kind]?.();
   }
 
@@ -187,7 +203,7 @@ class Page {
   who() {
     const fresh = this.view && performance.now() - this.viewed < 2500;
     const known = fresh ? this.view : this.state.control?.[this.source];
-    if (this.socket?.readyState !== WebSocket.OPEN) return ["NO CONNECTION", "halt", "the hub does not answer; trying again"];
+    if (this.silent) return ["NO CONNECTION", "halt", "the hub does not answer; trying again"];
     if (!this.live) return ["OVER", "nobody", this.ending()];
     if (!known?.state) return ["NOBODY", "nobody", this.source ? "waiting for a view" : "no actor is connected"];
     const { state, who, holder } = known;
@@ -295,7 +311,7 @@ class Page {
   /** Stands still at once. Over the channel, and if there is none, by a request of its own. */
   async halt() {
     const detail = { stay: true };
-    if (this.socket?.readyState === WebSocket.OPEN) this.order({ do: "robot", command: "stop", detail });
+    if (!this.silent) this.order({ do: "robot", command: "stop", detail });
     else {
       const body = JSON.stringify({ command: "stop", to: this.source || "actors", detail });
       const answer = await fetch("/api/command", { method: "POST", body }).catch(() => null);
@@ -434,6 +450,7 @@ class Page {
   }
 
   choose(source) {
+    if (this.hand.holding) this.take(false); // nobody steers a robot that he does not see
     this.source = source;
     this.view = null;
     this.look();
