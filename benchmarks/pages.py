@@ -81,7 +81,7 @@ class Viewer:
         connection.request("GET", "/", headers=self._headers)
         page = connection.getresponse().read().decode()
         connection.close()
-        found = re.search(r'"client_id":\s*"([^"]+)"', page)
+        found = re.search(r"""['\"]client_id['\"]:\s*['\"]([^'\"]+)""", page)
         assert found, "the page has no client id"
         self._client_id = found[1]
         self.views = 0
