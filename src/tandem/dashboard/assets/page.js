@@ -469,6 +469,7 @@ class Page {
       ["hub", status.up_s != null && this.live ? `up ${duration(status.up_s)}, ${pages} page${pages === 1 ? "" : "s"} open` : null],
     ].filter(([, value]) => value);
     $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
+    $("clocks-card").hidden = !words.length && !facts.length;
     if (journal.trouble) this.say(journal.trouble);
   }
 
