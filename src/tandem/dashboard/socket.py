@@ -186,7 +186,6 @@ class Pages:
             "live": self._source.stage is not None,
             "episodes": (self._source.run / "journal.db").exists(),
             "ppo": is_ppo(config),
-            "config": {name: config.get(name) for name in ("max_steps", "steps_per_update", "training_starts", "replay_buffer_capacity")},
             "plots": plots(config),
             "mapping": None if self._mapping is None else _mapping_for_page(self._mapping),
             "series": self._series.all(),

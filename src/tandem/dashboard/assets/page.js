@@ -120,7 +120,7 @@ class Page {
     this.mapping(told.mapping);
     this.browser ??= new Episodes(told);
     document.documentElement.classList.toggle("over", !told.live);
-    $("drive").hidden = $("mapping").hidden = $("axes").hidden = $("run-card").hidden = !told.live;
+    $("drive").hidden = $("mapping").hidden = $("axes").hidden = $("observed").hidden = $("run-card").hidden = !told.live;
     $("tab-episodes").hidden = !told.episodes;
     if (!told.live && !this.opened) this.tab(told.episodes && location.hash !== "#run" ? "episodes" : "run");
     text("learner-name", told.ppo ? "iterations" : "learner steps");
@@ -156,7 +156,8 @@ class Page {
     const images = Object.entries(this.told.spec.observation ?? {}).filter(([, entry]) => entry.dtype === "uint8" && entry.shape.length === 3);
     this.cameras([...images.map(([name]) => name), ...(scene.cameras ?? [])]);
     $("stage-empty").hidden = drawable && !!this.robot;
-    if (!drawable) text("stage-empty", "This environment has no shapes to draw; its numbers are below.");
+    if (!drawable) text("stage-empty", "This environment has no shapes to draw; what it observes is below.");
+    if (!drawable) $("observed").open = true;
   }
 
   cameras(names) {
@@ -182,7 +183,18 @@ class Page {
       make("span", "", success ? make("b", "", "success") : state === "running" ? "" : state),
     );
     this.showAxes(action);
+    this.showObservation();
     this.showWho();
+  }
+
+  /** A few times a second, and only while somebody reads it. */
+  showObservation() {
+    if (!$("observed").open || performance.now() - (this.observedAt ?? 0) < 200) return;
+    this.observedAt = performance.now();
+    $("observation").replaceChildren(...Object.entries(this.view.observation).flatMap(([name, values]) => {
+      const unit = this.told.spec.observation?.[name]?.unit;
+      return [make("dt", "", unit ? `${name} (${unit})` : name), make("dd", "", values.map((value) => value.toFixed(3)).join("  "))];
+    }));
   }
 
   showAxes(action) {
