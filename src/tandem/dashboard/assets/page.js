@@ -249,7 +249,11 @@ class Page {
   showWho() {
     const [name, tone, note] = this.who();
     const mine = name === "YOU";
-    if (this.hand.holding && this.view && this.view.holder !== this.id && performance.now() - this.tookAt > 800) this.hand.holding = false;
+    if (this.view?.holder === this.id) this.mineAt = performance.now();
+    if (this.hand.holding && performance.now() - this.mineAt > 2000) { // the robot has not heard of it, or somebody else has it
+      this.hand.holding = false;
+      this.say("You do not hold control any more.");
+    }
     if ($("who").className !== `who ${tone}`) $("who").className = `who ${tone}`;
     text("who-name", name);
     text("who-note", note);
@@ -372,7 +376,7 @@ class Page {
     this.waiting?.delete(which);
     if (problem) { this.say(order?.do === "take" ? `You cannot take over: ${problem}.` : problem); return; }
     if (!order) return;
-    if (order.do === "take") { this.hand.holding = true; this.tookAt = performance.now(); this.hand.beat(); }
+    if (order.do === "take") { this.hand.holding = true; this.mineAt = performance.now(); this.hand.beat(); }
     const done = { take: "", let_go: "", robot: { label: order.detail?.success ? "marked as success" : "marked as failure", pause: "paused", resume: "goes on", stop: "stopped" }[order.command], run: `${order.command}: asked` }[order.do];
     if (done) text("run-note", done);
   }
