@@ -3,7 +3,7 @@
     python -m benchmarks.pages [--quick] [--json]
 
 * `trainer_slowdown_10_pages`: how much slower the trainer learns because ten pages are open: nine that watch and one that steers. In
-  turns, ten pages are open (each with both of its channels, reading all that comes), or none is; and then the process that played the
+  turns, ten pages are open (each with its channel, reading all that comes), or none is; and then the process that played the
   browsers uses as much processor time as it did before, because a browser is somebody else's machine. The actor makes ten steps a
   second in both, and views of the robot only when somebody watches; the trainer logs its metrics as in a run.
 * `hub_cpu_share_10_pages`: of one core, more than without pages.
@@ -20,7 +20,6 @@ import http.client
 import json as json_module
 import math
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -69,7 +68,7 @@ def serve_with_page(run: Path, port: int) -> None:
 
 
 class Viewer:
-    """An open page without a browser: logs in, loads the page, opens both channels, and reads whatever comes."""
+    """An open page without a browser: logs in, loads the page, opens its channel, and reads whatever comes."""
 
     def __init__(self, address: str, token: str, steers: bool) -> None:
         self._address, self._steers = address, steers
@@ -79,17 +78,11 @@ class Viewer:
         answer.read()
         self._headers = {"Cookie": (answer.getheader("set-cookie") or "").partition(";")[0], "Origin": f"http://{address}"}
         connection.request("GET", "/", headers=self._headers)
-        page = connection.getresponse().read().decode()
+        assert b"page.js" in connection.getresponse().read()
         connection.close()
-        found = re.search(r"""['\"]client_id['\"]:\s*['\"]([^'\"]+)""", page)
-        assert found, "the page has no client id"
-        self._client_id = found[1]
         self.views = 0
 
     async def watch(self, until: float) -> None:
-        await asyncio.gather(self._numbers(until), self._nicegui(until))
-
-    async def _numbers(self, until: float) -> None:
         from websockets.asyncio.client import connect
 
         async with connect(f"ws://{self._address}/page/socket", additional_headers=self._headers, compression=None, proxy=None) as socket:
@@ -112,21 +105,6 @@ class Viewer:
         for number in range(10**9):
             await socket.send(json_module.dumps({"do": "steer", "number": number, "keys": ["KeyW"], "turn": None}))
             await asyncio.sleep(1 / STEER_HZ)
-
-    async def _nicegui(self, until: float) -> None:
-        """The page's other channel, on which nothing happens but signs of life."""
-        from websockets.asyncio.client import connect
-
-        query = f"EIO=4&transport=websocket&client_id={self._client_id}&next_message_id=0&implicit_handshake=true"
-        uri = f"ws://{self._address}/_nicegui_ws/socket.io/?{query}&tab_id=x&document_id=x"
-        async with connect(uri, additional_headers=self._headers, compression=None, proxy=None) as socket:
-            with contextlib.suppress(TimeoutError):
-                while True:
-                    told = await asyncio.wait_for(socket.recv(), until - time.monotonic())
-                    if str(told).startswith("0"):
-                        await socket.send("40")
-                    elif told == "2":
-                        await socket.send("3")
 
 
 def browsers(end: Connection, address: str, token: str) -> None:

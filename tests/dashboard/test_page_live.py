@@ -132,6 +132,10 @@ def test_the_numbers_move_and_nothing_is_loaded_from_elsewhere(visitor: Visitor,
     assert all(url.partition("://")[2].startswith(address) or url.startswith(("data:", "blob:")) for url in visitor.requests)
 
 
+def test_a_page_has_one_channel_so_nothing_else_can_reload_it(visitor: Visitor) -> None:
+    visitor.until("!window.socket.connected && !window.socket.active")
+
+
 def test_the_robot_is_drawn_where_it_is(visitor: Visitor) -> None:
     visitor.until("tandem.robot && tandem.robot.bodies.length > 5")
     visitor.until("tandem.robot.poses.some((value) => value !== 0)")

@@ -43,7 +43,6 @@ def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line
         dark=None,
         tailwind=False,
         binding_refresh_interval=None,  # nothing is bound: an open page costs no time by itself
-        reconnect_timeout=10.0,
         show_welcome_message=False,
         favicon=ASSETS / "icon.svg",
     )

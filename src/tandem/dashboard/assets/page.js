@@ -599,9 +599,14 @@ function told(event) {
   return [name, ...chosen.map(([key, value]) => (["name", "reason", "warning", "problem", "part"].includes(key) ? String(value).slice(0, 160) : `${key.replaceAll("_", " ")} ${typeof value === "number" ? number(value) : value}`))].join(" · ");
 }
 
-/** NiceGUI puts the skeleton in place when its own scripts have run. */
+/**
+ * NiceGUI puts the skeleton in place. Its own channel is closed then: nothing comes over it, it would cost the hub something for every
+ * page, and when it is lost it reloads the page, also under the hands of a person who holds the robot.
+ */
 function begin() {
-  if ($("plots")) window.tandem = new Page();
-  else setTimeout(begin, 20);
+  if (!$("plots")) { setTimeout(begin, 20); return; }
+  window.socket?.once("connect", () => window.socket.disconnect());
+  setTimeout(() => window.socket?.disconnect(), 5000); // and if it never connects, it does not go on trying
+  window.tandem = new Page();
 }
 begin();
