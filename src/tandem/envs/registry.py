@@ -17,6 +17,7 @@ from tandem.envs.cartpole import CartPole
 from tandem.envs.foreign import ForeignBatch, ForeignEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearExpert
+from tandem.envs.gear_assembly.practice import Practice
 from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.reach import Reach, ReachExpert
 from tandem.envs.shaping import Reward
@@ -47,11 +48,15 @@ class Registered:
     summary: str
     rewards: tuple[Reward, ...] = ("dense",)
     """The first is the one it has unless told otherwise."""
+    practice: bool = False
+    """Whether there are easier episodes, and other physics, to practise with (`Practice`)."""
 
 
 _BOTH: tuple[Reward, ...] = ("sparse", "dense")
 TASKS = {
-    "gear_assembly": Registered(GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours", _BOTH),
+    "gear_assembly": Registered(
+        GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours", _BOTH, practice=True
+    ),
     "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds", _BOTH),
     "cartpole": Registered(CartPole, None, "front", "keep a pole upright on a cart; PPO solves it in seconds"),
 } | {
@@ -90,12 +95,14 @@ def make_batch(
     num_envs: int,
     *,
     reward: Reward | None = None,
+    practice: Practice | None = None,
     num_threads: int = 0,
     autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
 ) -> VectorEnv:
-    """`num_envs` of them stepped together."""
+    """`num_envs` of them stepped together; with `practice` they are for learning, not for judging."""
+    _refuse_practice(name, practice)
     if name in TASKS:
-        return BatchEnv(_task(name, reward), num_envs, num_threads=num_threads, autoreset=autoreset)
+        return BatchEnv(_task(name, reward, practice), num_envs, num_threads=num_threads, autoreset=autoreset)
     if autoreset != AutoresetMode.SAME_STEP:
         raise ConfigError(
             f"environment '{name}' is Gymnasium's and resets in the same step here; only our tasks can stand still ({autoreset})"
@@ -113,11 +120,18 @@ def make_expert(name: str, seed: int | None = None) -> Expert:
     return expert(seed)
 
 
-def _task(name: str, reward: Reward | None) -> Task:
+def _task(name: str, reward: Reward | None, practice: Practice | None = None) -> Task:
     entry = TASKS[name]
     if reward is not None and reward not in entry.rewards:
         raise ConfigError(f"task '{name}' has the reward {' or '.join(entry.rewards)}, got reward={reward!r}")
-    return entry.task(reward=reward or entry.rewards[0]) if len(entry.rewards) > 1 else entry.task()
+    options: dict[str, Any] = {"reward": reward or entry.rewards[0]} if len(entry.rewards) > 1 else {}
+    return entry.task(**options, practice=practice) if entry.practice else entry.task(**options)
+
+
+def _refuse_practice(name: str, practice: Practice | None) -> None:
+    able = [known for known, entry in TASKS.items() if entry.practice]
+    if practice not in (None, Practice()) and name not in able:
+        raise ConfigError(f"task '{name}' has neither a curriculum nor physics to randomise; tasks that do: {', '.join(able)}")
 
 
 def _refuse_reward(name: str, reward: Reward | None) -> None:

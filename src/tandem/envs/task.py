@@ -78,3 +78,7 @@ class Task(ABC):
     @abstractmethod
     def memory(self) -> dict[str, np.ndarray]:
         """Live arrays, a row per simulation, that with the physics' state make an open episode whole (for resuming)."""
+
+    def figures(self) -> dict[str, float]:
+        """What is worth a line in the log besides the reward, such as how hard the episodes are now."""
+        return {}

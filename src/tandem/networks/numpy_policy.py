@@ -111,8 +111,11 @@ class NumpyGaussian:
     def __init__(self, parameters: Mapping[str, np.ndarray]):
         try:
             self.observation_dim = int(parameters["observation_dim"])
-            self._columns = parameters["columns"]
-            self._normaliser = parameters["normaliser/mean"], parameters["normaliser/std"], float(parameters["normaliser/clip"])
+            columns, mean, std = parameters["columns"], parameters["normaliser/mean"], parameters["normaliser/std"]
+            clip = float(parameters["normaliser/clip"])
+            # what changes nothing is left out: it would take as long as a layer
+            self._columns = None if np.array_equal(columns, np.arange(self.observation_dim)) else columns
+            self._normaliser = None if not mean.any() and (std == 1).all() and clip == np.inf else (mean, std, clip)
             self._activation = ACTIVATIONS[int(parameters["activation"])]
             depth = sum(name.startswith("trunk/layers/") and name.endswith("/weight") for name in parameters)
             self._layers = [(parameters[f"trunk/layers/{i}/weight"], parameters[f"trunk/layers/{i}/bias"]) for i in range(depth)]
@@ -138,12 +141,14 @@ class NumpyGaussian:
 
     def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and std, neither squashed nor clipped."""
-        h = normalised(_checked(x, self.observation_dim)[..., self._columns], *self._normaliser)
+        h = _checked(x, self.observation_dim)
+        h = h if self._columns is None else h[..., self._columns]
+        h = h if self._normaliser is None else normalised(h, *self._normaliser)
         for weight, bias in self._layers:
             h = self._activation(h @ weight + bias)
         mean = h @ self._mean[0] + self._mean[1]
         if self._std_head is None:
-            return mean, np.broadcast_to(np.asarray(self._std), mean.shape)
+            return mean, np.full(mean.shape, self._std, np.float32)
         low, high = self._log_std_range
         below_high = high - LOG_STD_SOFTNESS * np.logaddexp(0, (high - (h @ self._std_head[0] + self._std_head[1])) / LOG_STD_SOFTNESS)
         return mean, np.exp(low + LOG_STD_SOFTNESS * np.logaddexp(0, (below_high - low) / LOG_STD_SOFTNESS)).astype(np.float32)

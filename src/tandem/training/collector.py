@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from tandem.data.rollout import Rollout, Shape
+from tandem.envs.batch import BatchEnv
 from tandem.errors import ConfigError, NotFinite
 from tandem.networks.normaliser import Moments, Normaliser
 from tandem.observations import Layout
@@ -98,7 +99,8 @@ class Collector:
             self.steps += shape[0]
         if self._config.obs_normalization:
             self.normaliser.take_down(np.stack(seen))
-        self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in terms.items()}
+        figures = self.env.task.figures() if isinstance(self.env, BatchEnv) else {}
+        self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in (terms | figures).items()}
         return self.rollout
 
     def _seen(self, observation: Observation, which: str, rows: np.ndarray | None = None) -> np.ndarray:

@@ -238,7 +238,7 @@ def agent_for(config: OnPolicyConfig, spec: Spec) -> PPO:
 
 def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False, watch: Watch | None = None) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
-    env = make_batch(config.task, config.num_envs, reward=_reward(config))
+    env = make_batch(config.task, config.num_envs, reward=_reward(config), practice=config.practice)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     agent_for(config, spec)
     if config.wandb:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from tandem.agents.ppo import PPOConfig
+from tandem.envs.gear_assembly.practice import Practice
 from tandem.errors import ConfigError
 
 
@@ -33,6 +34,7 @@ class OnPolicyConfig:
     """Let the first episodes be of a random age, so that they do not all end together."""
     reward: Literal["sparse", "dense"] | None = None
     """Of a task that has both. Default: the dense one to learn from; success is what it is judged by (ours)."""
+    practice: Practice = field(default_factory=Practice)
     obs_normalization: bool = False
     """Observations to mean 0 and variance 1, by statistics that move between iterations only."""
     obs_clip: float | None = None

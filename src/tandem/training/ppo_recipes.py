@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.agents.ppo import PPOConfig
+from tandem.envs.gear_assembly.practice import Practice
 from tandem.errors import ConfigError
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.run import RunFolder
@@ -76,7 +77,41 @@ def reach() -> OnPolicyConfig:
     )
 
 
-PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {"rsl_rl": rsl_rl, "gym_mujoco": gym_mujoco, "cartpole": cartpole, "reach": reach}
+def gear_assembly() -> OnPolicyConfig:
+    """The gears from scratch: a dense reward, and starts that grow harder as they are mastered.
+
+    An action is a tenth of a second and an episode ten seconds, so rewards more than a few seconds away hardly count; the physics
+    takes most of the time, so every sample is learned from often.
+    """
+    agent = PPOConfig(
+        num_learning_epochs=8,
+        num_mini_batches=8,
+        gamma=0.97,
+        entropy_coef=0.0,
+        init_std=0.5,
+        actor_hidden_dims=(256, 256),
+        critic_hidden_dims=(256, 256),
+        normalize_values=True,
+    )
+    return OnPolicyConfig(
+        agent=agent,
+        num_envs=128,
+        num_steps_per_env=32,
+        max_iterations=800,
+        practice=Practice(curriculum=True),
+        eval_period=20,
+        eval_episodes=50,
+        stop_success=0.95,
+    )
+
+
+PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {
+    "rsl_rl": rsl_rl,
+    "gym_mujoco": gym_mujoco,
+    "cartpole": cartpole,
+    "reach": reach,
+    "gear_assembly": gear_assembly,
+}
 
 
 def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:
@@ -102,7 +137,10 @@ def ppo_config_of(run: RunFolder) -> OnPolicyConfig:
         unknown = set(part) - {field.name for field in dataclasses.fields(kind)}
         if unknown:
             raise ConfigError(f"run {run.path} was configured by another version of Tandem: unknown settings {', '.join(sorted(unknown))}")
-    settings: dict[str, Any] = _tuples(saved) | {"agent": PPOConfig(**_tuples(saved["agent"]))}
+    settings: dict[str, Any] = _tuples(saved) | {
+        "agent": PPOConfig(**_tuples(saved["agent"])),
+        "practice": Practice(**saved.get("practice", {})),
+    }
     return OnPolicyConfig(**settings)
 
 
