@@ -55,7 +55,7 @@ def test_levels_stay_between_the_easiest_and_the_task_itself() -> None:
 
 
 def test_randomised_physics_differs_between_rows_and_episodes_and_is_bounded() -> None:
-    env, task, _ = started(Practice(randomise=0.3))
+    env, _, _ = started(Practice(randomise=0.3))
     friction = env.batch.expand("geom_friction")[:, :, 0] / env.model.geom_friction[:, 0]
     assert np.ptp(friction, axis=1).max() < 1e-6 and np.ptp(friction[:, 0]) > 0.1  # one factor a row
     assert (np.abs(friction - 1) <= 0.3).all()
