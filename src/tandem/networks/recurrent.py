@@ -60,10 +60,15 @@ class LSTM(eqx.Module):
         """What of a step does not depend on the past, `(rows, 4 units)`: computed for all steps at once."""
         return affine(x, self.input_weight, self.bias)
 
-    def step(self, heard: Array, memory: Array) -> Array:
-        """`(rows, size)`, after the step."""
-        h, c = jnp.split(memory, 2, axis=1)
-        i, f, g, o = jnp.split(heard + h @ self.hidden_weight, 4, axis=1)
+    def recalling(self) -> tuple[Array, Array]:
+        """Weight and bias by which h is heard again."""
+        return self.hidden_weight, jnp.zeros_like(self.bias)
+
+    @staticmethod
+    def gates(heard: Array, recalled: Array, memory: Array) -> Array:
+        """The memory after the step, `(rows, size)`."""
+        c = memory[:, memory.shape[1] // 2 :]
+        i, f, g, o = jnp.split(heard + recalled, 4, axis=1)
         c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
         return jnp.concatenate([jax.nn.sigmoid(o) * jnp.tanh(c), c], axis=1)
 
@@ -94,12 +99,16 @@ class GRU(eqx.Module):
         """What of a step does not depend on the past, `(rows, 3 units)`: computed for all steps at once."""
         return affine(x, self.input_weight, self.bias)
 
-    def step(self, heard: Array, memory: Array) -> Array:
-        """`(rows, size)`, after the step."""
-        units = self.units
-        recalled = memory @ self.hidden_weight
-        r, z = jnp.split(jax.nn.sigmoid(heard[:, : 2 * units] + recalled[:, : 2 * units]), 2, axis=1)
-        n = jnp.tanh(heard[:, 2 * units :] + r * (recalled[:, 2 * units :] + self.hidden_bias))
+    def recalling(self) -> tuple[Array, Array]:
+        """Weight and bias by which h is heard again."""
+        return self.hidden_weight, jnp.concatenate([jnp.zeros(2 * self.units), self.hidden_bias])
+
+    @staticmethod
+    def gates(heard: Array, recalled: Array, memory: Array) -> Array:
+        """The memory after the step, `(rows, size)`."""
+        both = 2 * memory.shape[1]
+        r, z = jnp.split(jax.nn.sigmoid(heard[:, :both] + recalled[:, :both]), 2, axis=1)
+        n = jnp.tanh(heard[:, both:] + r * recalled[:, both:])
         return n + z * (memory - n)
 
 
@@ -147,7 +156,7 @@ class Recurrent(eqx.Module, Generic[Network]):
         """What the network gets to see now, `(rows, units)`, and the memory after it."""
         memories = []
         for layer, before in zip(self.rnn, self._apart(memory), strict=True):
-            memories.append(layer.step(layer.heard(x), before))
+            memories.append(_after(layer, layer.heard(x), before))
             x = memories[-1][:, : layer.units]
         return x, jnp.concatenate(memories, axis=1) if memories else memory
 
@@ -171,15 +180,48 @@ class Recurrent(eqx.Module, Generic[Network]):
         return jnp.split(memory, ends[:-1], axis=1) if self.rnn else []
 
 
+def _after(layer: LSTM | GRU, heard: Array, memory: Array) -> Array:
+    return layer.gates(heard, affine(memory[:, : layer.units], *layer.recalling()), memory)
+
+
+@jax.custom_vjp
 def _lived(layer: LSTM | GRU, heard: Array, ended: Array, memory: Array) -> Array:
     """The memory of one layer after every step."""
+    return _lived_forward(layer, heard, ended, memory)[0]
 
-    def one(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+
+def _lived_forward(layer: LSTM | GRU, heard: Array, ended: Array, memory: Array) -> tuple[Array, Any]:
+    weight, bias = layer.recalling()
+
+    def one(memory: Array, now: tuple[Array, Array]) -> tuple[Array, tuple[Array, Array]]:
         heard, end = now
-        after = layer.step(heard, memory)
-        return jnp.where(end[:, None], 0.0, after), after
+        recalled = affine(memory[:, : layer.units], weight, bias)
+        after = layer.gates(heard, recalled, memory)
+        return jnp.where(end[:, None], 0.0, after), (after, recalled)
 
-    return jax.lax.scan(one, memory, (heard, ended))[1]
+    _, (after, recalled) = jax.lax.scan(one, memory, (heard, ended))
+    return after, (layer, heard, recalled, ended, memory, after)
+
+
+def _lived_backward(saved: Any, g: Array) -> tuple[Any, Array, None, Array]:
+    """Through time and back. The gradient of the weights is left for the end, where it is one product of all steps and not one of each."""
+    layer, heard, recalled, ended, first, after = saved
+    before = jnp.concatenate([first[None], jnp.where(ended[..., None], 0.0, after)[:-1]])
+    (weight, bias), of_layer = jax.vjp(lambda layer: layer.recalling(), layer)
+
+    def one(g_later: Array, then: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
+        heard, recalled, before, end, g = then
+        _, back = jax.vjp(layer.gates, heard, recalled, before)
+        g_heard, g_recalled, g_before = back(g + jnp.where(end[:, None], 0.0, g_later))
+        return g_before.at[:, : layer.units].add(g_recalled @ weight.T), (g_heard, g_recalled)
+
+    g_first, (g_heard, g_recalled) = jax.lax.scan(one, jnp.zeros_like(first), (heard, recalled, before, ended, g), reverse=True)
+    _, back = jax.vjp(affine, before[..., : layer.units].reshape(-1, layer.units), weight, bias)
+    _, g_weight, g_bias = back(g_recalled.reshape(-1, g_recalled.shape[2]))
+    return of_layer((g_weight, g_bias))[0], g_heard, None, g_first
+
+
+_lived.defvjp(_lived_forward, _lived_backward)
 
 
 def layers(random: np.random.Generator, kind: RNNType, inputs: int, units: int, count: int) -> tuple[LSTM | GRU, ...]:
