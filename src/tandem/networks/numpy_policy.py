@@ -84,15 +84,20 @@ class NumpyPolicy:
 
     def mode(self, x: np.ndarray) -> np.ndarray:
         """The action without exploration."""
-        return np.tanh(self._gaussian(x)[0])
+        return np.tanh(self.gaussian(x)[0])
 
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """An action as it is drawn while learning."""
-        mean, log_std = self._gaussian(x)
-        return np.tanh(mean + np.exp(log_std) * rng.standard_normal(mean.shape, dtype=np.float32))
+        mean, std = self.gaussian(x)
+        return np.tanh(mean + std * rng.standard_normal(mean.shape, dtype=np.float32))
 
-    def _gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        h = _checked(x, self.observation_dim)
+    def seen(self, x: np.ndarray) -> np.ndarray:
+        """What the first layer gets."""
+        return _checked(x, self.observation_dim)
+
+    def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and std, before tanh."""
+        h = self.seen(x)
         for (weight, bias), norm in zip(self._layers, self._norms, strict=True):
             h = h @ weight + bias
             if norm is not None:
@@ -100,7 +105,7 @@ class NumpyPolicy:
                 h = h / np.sqrt((h * h).mean(axis=-1, keepdims=True) + LAYER_NORM_EPSILON) * norm[0] + norm[1]
             h = self._activation(h)
         log_std = np.clip(h @ self._log_std[0] + self._log_std[1], *self._log_std_range)
-        return h @ self._mean[0] + self._mean[1], log_std
+        return h @ self._mean[0] + self._mean[1], np.exp(log_std)
 
 
 class NumpyGaussian:
@@ -136,9 +141,13 @@ class NumpyGaussian:
         mean, std = self.gaussian(x)
         return np.clip(mean + std * rng.standard_normal(mean.shape, dtype=np.float32), -1, 1)
 
+    def seen(self, x: np.ndarray) -> np.ndarray:
+        """What the first layer gets: the policy's own entries, normalised."""
+        return normalised(_checked(x, self.observation_dim)[..., self._columns], *self._normaliser)
+
     def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and std, neither squashed nor clipped."""
-        h = normalised(_checked(x, self.observation_dim)[..., self._columns], *self._normaliser)
+        h = self.seen(x)
         for weight, bias in self._layers:
             h = self._activation(h @ weight + bias)
         mean = h @ self._mean[0] + self._mean[1]
