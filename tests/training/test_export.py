@@ -17,6 +17,7 @@ import pytest
 
 from tandem.agents.bc import BCConfig
 from tandem.agents.ppo import PPO, PPOConfig
+from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.sac import SAC, SACConfig
 from tandem.data.journal import Journal
 from tandem.envs.reach import SPEC as REACH
@@ -114,10 +115,45 @@ def test_a_file_does_what_the_policy_does_in_jax(kind: str) -> None:
     # `command` is the same in the unit of the action: 0.01 m, 0.01 m, 0.01 m, 0.1 rad
     np.testing.assert_allclose(told["command"], action * np.array([0.01, 0.01, 0.01, 0.1]), atol=5e-6)
     assert np.abs(told["action"]).max() <= 1 and (told["std"] > 0).all()
-    drawn = [policy.sample(observation, np.random.default_rng(seed)) for seed in (0, 0, 1)]
+    drawn = [policy.sample(observation, policy.begin(64), np.random.default_rng(seed))[0] for seed in (0, 0, 1)]
     assert np.array_equal(drawn[0], drawn[1]) and not np.array_equal(drawn[0], drawn[2]) and np.abs(drawn[0]).max() <= 1
     # and the check that every export passes sees it so, on likely observations and at the edges
     assert compare(policy, snapshot, SPEC, probes(snapshot, SPEC)) < 20 * TOLERANCE
+
+
+@pytest.mark.parametrize(("kind", "layers"), [("lstm", 2), ("gru", 2), ("lstm", 1)])
+def test_a_policy_that_remembers_is_handed_its_memory_and_hands_it_back(kind: Any, layers: int) -> None:
+    config = PPOConfig(
+        actor_hidden_dims=(16,), critic_hidden_dims=(8,), actor_rnn_type=kind, actor_rnn_hidden_dim=24, actor_rnn_num_layers=layers
+    )
+    agent = RecurrentPPO(PPO(config, SIZE, 4, actor_columns=tuple(Layout(SPEC).columns(["pose", "touch", "grid"]).tolist())))
+    state = agent.init(0)
+    state = state._replace(actor=of_some_size(state.actor))
+    random = np.random.default_rng(1)
+    centre, spread = random.standard_normal(SIZE).astype(np.float32), random.uniform(0.1, 2, SIZE).astype(np.float32)
+    snapshot = PolicySnapshot(3, 7, agent.policy_parameters(state, centre, spread, np.inf))
+    policy = from_bytes(onnx_bytes(snapshot, SPEC, "ppo"), "made up")
+    assert policy.inputs == ("grid", "pose", "touch") and policy.memory_size == {"lstm": 48, "gru": 24}[kind] * layers
+    assert compare(policy, snapshot, SPEC, probes(snapshot, SPEC)) < 20 * TOLERANCE
+    # eight steps of three rows, the memory carried on by each side for itself; row 1 begins a new episode after the fourth
+    acting, remembered = act_with(policy, SPEC), np.zeros((3, policy.memory_size), np.float32)
+    for t in range(8):
+        x = random.standard_normal((3, SIZE)).astype(np.float32)
+        observation = {
+            name: (x[:, Layout(SPEC).columns([name])].reshape(3, *SPEC.observation[name].shape) * SPEC.observation[name].scales()).astype(
+                "f"
+            )
+            for name in Layout(SPEC).names
+        }
+        mean, after = agent.act(state.actor, (x - centre) / spread, np.zeros((3, 4), np.float32), remembered)
+        remembered = np.array(after)
+        np.testing.assert_allclose(acting(observation), np.clip(mean, -1, 1), atol=5e-5)
+        if t == 3:
+            remembered[1] = 0
+            acting.reset(np.array([False, True, False]))
+    first = acting(observation)
+    acting.reset()
+    assert np.abs(first - acting(observation)).max() > 1e-3, "what it remembers matters"
 
 
 def test_only_what_the_policy_looks_at_is_asked_for() -> None:
@@ -126,7 +162,7 @@ def test_only_what_the_policy_looks_at_is_asked_for() -> None:
     snapshot, _ = POLICIES["ppo, numbers in any order"]()  # grid has 0 to 5, pose 6 to 8, secret 9 and 10, touch 11
     assert from_bytes(onnx_bytes(snapshot, SPEC, "ppo"), "made up").inputs == ("grid", "pose", "touch")
     called = dataclasses.replace(SPEC, observation={"action": Entry((SIZE,))})
-    with pytest.raises(ConfigError, match="observation entry 'action', which is the name of an output"):
+    with pytest.raises(ConfigError, match="observation entry 'action', which is a name that the file itself uses"):
         onnx_bytes(POLICIES["ppo"]()[0], called, "ppo")
 
 

@@ -11,7 +11,7 @@ step the ratio is exactly 1 and the KL exactly 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -31,6 +31,7 @@ from tandem.networks import gaussian
 from tandem.networks.ensemble import Regressor
 from tandem.networks.gaussian import Gaussian, StdType
 from tandem.networks.mlp import ACTIVATIONS, Init
+from tandem.networks.recurrent import RNN_TYPES, Recurrent, RNNType
 
 Numbers = Any
 """NumPy's on the host, JAX's inside a jitted function."""
@@ -89,6 +90,18 @@ class PPOConfig:
     """Units of the policy's hidden layers."""
     critic_hidden_dims: tuple[int, ...] = (256, 256, 256)
     """Units of the value network's hidden layers."""
+    actor_rnn_type: RNNType = "none"
+    """Recurrent layers before those of the policy, with which it remembers what it has seen in this episode."""
+    actor_rnn_hidden_dim: int = 256
+    """Units of each of them."""
+    actor_rnn_num_layers: int = 1
+    """How many."""
+    critic_rnn_type: RNNType = "none"
+    """The same for the value network; either may go without."""
+    critic_rnn_hidden_dim: int = 256
+    """Units of each of them."""
+    critic_rnn_num_layers: int = 1
+    """How many."""
     activation: Literal["tanh", "relu", "swish", "elu"] = "elu"
     """Of every hidden layer."""
     init: Init = "torch"
@@ -115,6 +128,10 @@ class PPOConfig:
             ("learning_rate_factor", 1.0, np.inf),
             ("stop_kl", 0.0, np.inf),
             ("adam_epsilon", 0.0, np.inf),
+            ("actor_rnn_hidden_dim", 1, np.inf),
+            ("actor_rnn_num_layers", 1, np.inf),
+            ("critic_rnn_hidden_dim", 1, np.inf),
+            ("critic_rnn_num_layers", 1, np.inf),
         ):
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
@@ -124,6 +141,8 @@ class PPOConfig:
             ("activation", tuple(ACTIVATIONS)),
             ("init", ("xavier", "orthogonal", "torch")),
             ("std_type", ("scalar", "log", "state")),
+            ("actor_rnn_type", ("none", *RNN_TYPES)),
+            ("critic_rnn_type", ("none", *RNN_TYPES)),
         ):
             if getattr(self, name) not in known:
                 raise ConfigError(f"{name} must be one of {', '.join(known)}, got '{getattr(self, name)}'")
@@ -137,12 +156,17 @@ class PPOConfig:
             if inside is not None and not low < inside < high:
                 raise ConfigError(f"init_std must be between the bounds of std_range ({low:g} and {high:g}), got {inside}")
 
+    @property
+    def recurrent(self) -> bool:
+        """Whether either network remembers (`RecurrentPPO`)."""
+        return self.actor_rnn_type != "none" or self.critic_rnn_type != "none"
+
 
 class PPOState(NamedTuple):
     """All that an update changes. `update` takes it and gives a new one; the one it took is gone."""
 
-    actor: Gaussian
-    critic: Regressor
+    actor: Gaussian | Recurrent[Gaussian]
+    critic: Regressor | Recurrent[Regressor]
     actor_optimiser: AdamState
     critic_optimiser: AdamState
     learning_rate: Array
@@ -174,8 +198,19 @@ class Samples(NamedTuple):
     """(batch,)"""
 
 
+class Part(NamedTuple):
+    """Samples as the loss gets them: all of them, a mini-batch, or a chunk of one."""
+
+    rows: Array
+    """(batch, numbers): a sample each; or (batch, T, numbers): an environment each, with its steps in order"""
+    memories: tuple[Array, ...] = ()
+    """(batch, size) each: what networks that remember knew before the first of these steps"""
+
+
 Info = dict[str, Array]
 """Metrics of one update, still on the device."""
+Loss = Callable[[Any, Part], tuple[Array, Info]]
+"""Of actor and critic, on a chunk."""
 
 
 @dataclass(frozen=True)
@@ -193,11 +228,15 @@ class PPO:
     @partial(jax.jit, static_argnames="self")
     def init(self, seed: int) -> PPOState:
         """Networks before the first update, from the seed alone."""
+        keys = jax.random.split(jax.random.PRNGKey(seed))
+        inputs = _count(self.actor_columns, self.observation_dim), _count(self.critic_columns, self.observation_dim)
+        return self.begin(*self.networks(*keys, *inputs))
+
+    def networks(self, actor_key: Array, critic_key: Array, actor_inputs: int, critic_inputs: int) -> tuple[Gaussian, Regressor]:
         config = self.config
-        actor_key, critic_key = jax.random.split(jax.random.PRNGKey(seed))
         actor = Gaussian(
             actor_key,
-            _count(self.actor_columns, self.observation_dim),
+            actor_inputs,
             self.action_dim,
             config.actor_hidden_dims,
             activation=config.activation,
@@ -206,10 +245,12 @@ class PPO:
             std_type=config.std_type,
             std_range=config.std_range,
         )
-        inputs = _count(self.critic_columns, self.observation_dim)
-        critic = Regressor(critic_key, inputs, config.critic_hidden_dims, activation=config.activation, init=config.init)
-        adam = Adam(config.learning_rate)
-        return PPOState(actor, critic, adam.init(actor), adam.init(critic), jnp.float32(config.learning_rate))
+        return actor, Regressor(critic_key, critic_inputs, config.critic_hidden_dims, activation=config.activation, init=config.init)
+
+    def begin(self, actor: Any, critic: Any) -> PPOState:
+        """These networks with nothing learned yet."""
+        adam = Adam(self.config.learning_rate)
+        return PPOState(actor, critic, adam.init(actor), adam.init(critic), jnp.float32(self.config.learning_rate))
 
     @partial(jax.jit, static_argnames="self")
     def act(self, actor: Gaussian, observations: Array, noise: Array) -> Array:
@@ -237,19 +278,22 @@ class PPO:
         `progress`, from 0 to 1, is how much of the training is done (for the linear schedule). Metrics are means over the updates
         that were made.
         """
+        return self.learn(state, Part(side_by_side(samples)), self._loss, order, progress)
+
+    def learn(self, state: PPOState, samples: Part, loss: Loss, order: Array, progress: float) -> tuple[PPOState, Info]:
+        """`update`, by a loss of any kind; `order` is that of the samples along their first axis."""
         config = self.config
-        batch = samples.advantages.shape[0]
+        batch = samples.rows.shape[0]
         assert order.shape == (config.num_learning_epochs, batch), (order.shape, config.num_learning_epochs, batch)
         if config.schedule != "adaptive":
             left = 1 - progress if config.schedule == "linear" else 1.0
             state = state._replace(learning_rate=jnp.float32(config.learning_rate * left))
-        rows = _side_by_side(samples)
 
         def one(carry: tuple[PPOState, Array], indices: Array) -> tuple[tuple[PPOState, Array], Info]:
             state, stopped = carry
             # all of a sample lies side by side, so that it is fetched from memory once
-            mini_batch = jnp.take(rows, indices, axis=0, mode="clip", unique_indices=True)
-            state, info, stopped = self._step(state, mini_batch, stopped)
+            mini_batch = jax.tree.map(lambda rows: jnp.take(rows, indices, axis=0, mode="clip", unique_indices=True), samples)
+            state, info, stopped = self._step(state, loss, mini_batch, stopped)
             return (state, stopped), info
 
         steps = config.num_learning_epochs * config.num_mini_batches
@@ -261,10 +305,10 @@ class PPO:
         info["Loss/learning_rate"] = state.learning_rate
         return state, info
 
-    def _step(self, state: PPOState, mini_batch: Array, stopped: Array) -> tuple[PPOState, Info, Array]:
+    def _step(self, state: PPOState, loss: Loss, mini_batch: Part, stopped: Array) -> tuple[PPOState, Info, Array]:
         """One gradient step, unless the KL says stop or a number is none."""
         config = self.config
-        gradient, info = self._gradient((state.actor, state.critic), mini_batch)
+        gradient, info = self._gradient((state.actor, state.critic), loss, mini_batch)
         kl, rate = info["Policy/kl"], state.learning_rate
         if config.stop_kl is not None:
             stopped = stopped | (kl > config.stop_kl)
@@ -295,28 +339,31 @@ class PPO:
         info |= {"Policy/grad_norm": actor_norm, "Value/grad_norm": critic_norm, "Loss/dropped_updates": ~finite & ~stopped, "made": accept}
         return PPOState(actor, critic, actor_optimiser, critic_optimiser, rate), info, stopped
 
-    def _gradient(self, networks: tuple[Gaussian, Regressor], mini_batch: Array) -> tuple[Any, Info]:
+    def _gradient(self, networks: Any, loss: Loss, mini_batch: Part) -> tuple[Any, Info]:
         """Of the loss of a mini-batch, and its metrics; computed chunk by chunk, because a small one stays in the cache."""
         if self.config.normalize_advantage_per_mini_batch:
-            a = mini_batch[:, ADVANTAGE]
-            a = (a - a.mean()) / (a.std(ddof=min(1, len(a) - 1)) + 1e-8)
-            mini_batch = mini_batch.at[:, ADVANTAGE].set(a)
-        size = chunk_rows(mini_batch.shape[0])
-        chunks = mini_batch.reshape(-1, size, mini_batch.shape[1])
-        loss = jax.value_and_grad(self._loss, has_aux=True)
+            a = mini_batch.rows[..., ADVANTAGE]
+            a = (a - a.mean()) / (a.std(ddof=min(1, a.size - 1)) + 1e-8)
+            mini_batch = mini_batch._replace(rows=mini_batch.rows.at[..., ADVANTAGE].set(a))
+        size = chunk_rows(len(mini_batch.rows), steps=mini_batch.rows[0, ..., 0].size)
+        chunks = jax.tree.map(lambda rows: rows.reshape(len(rows) // size, size, *rows.shape[1:]), mini_batch)
+        gradient_of = jax.value_and_grad(loss, has_aux=True)
 
-        def add(total: Any, chunk: Array) -> tuple[Any, Info]:
-            (_, info), gradient = loss(networks, chunk)
+        def add(total: Any, chunk: Part) -> tuple[Any, Info]:
+            (_, info), gradient = gradient_of(networks, chunk)
             return jax.tree.map(jnp.add, total, gradient), info
 
         total, infos = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, networks), chunks)
         info = {name: values.max() if name == "Policy/first_ratio_error" else values.mean() for name, values in infos.items()}
-        return jax.tree.map(lambda g: g / len(chunks), total), info
+        return jax.tree.map(lambda g: g / len(chunks.rows), total), info
 
-    def _loss(self, networks: tuple[Gaussian, Regressor], rows: Array) -> tuple[Array, Info]:
-        config, samples = self.config, self._apart(rows)
-        old = samples.old
-        new = self._opinion(networks, samples.observations)
+    def _loss(self, networks: tuple[Gaussian, Regressor], chunk: Part) -> tuple[Array, Info]:
+        samples = self.apart(chunk.rows)
+        return self.loss(samples, self._opinion(networks, samples.observations))
+
+    def loss(self, samples: Samples, new: Opinion) -> tuple[Array, Info]:
+        """Of what the networks say now of these samples, and its metrics."""
+        config, old = self.config, samples.old
         log_ratio = gaussian.log_ratio(samples.actions, old.mean, old.std, new.mean, new.std)
         surrogate, ratio = clipped_surrogate(log_ratio, samples.advantages, config.clip_param)
         value = clipped_value_loss(new.value, old.value, samples.returns, config.clip_param if config.use_clipped_value_loss else None)
@@ -371,8 +418,8 @@ class PPO:
         """What `arrays` gave, as a state; an error names the leaf that does not fit."""
         return from_arrays(template, arrays)
 
-    def _apart(self, rows: Array) -> Samples:
-        """What `_side_by_side` put together."""
+    def apart(self, rows: Array) -> Samples:
+        """What `side_by_side` put together."""
         a, d = self.action_dim, self.observation_dim
         observations, actions, mean, std, rest = jnp.split(rows, [d, d + a, d + 2 * a, d + 3 * a], axis=1)
         value, advantages, returns = rest.T
@@ -380,10 +427,10 @@ class PPO:
 
 
 ADVANTAGE = -2
-"""The column of it in what `_side_by_side` gives."""
+"""The column of it in what `side_by_side` gives."""
 
 
-def _side_by_side(samples: Samples) -> Array:
+def side_by_side(samples: Samples) -> Array:
     """One row of numbers per sample."""
     old = samples.old
     assert old.value.shape == samples.advantages.shape == samples.returns.shape, "one number per sample"
@@ -391,10 +438,11 @@ def _side_by_side(samples: Samples) -> Array:
     return jnp.concatenate([samples.observations, samples.actions, old.mean, old.std, single], axis=1)
 
 
-def chunk_rows(rows: int) -> int:
-    """Rows to compute at once: the largest part of a mini-batch that is at most `CHUNK`, all parts being equal."""
-    parts = next(parts for parts in range(max(1, -(-rows // CHUNK)), rows + 1) if rows % parts == 0)
-    return rows // parts if rows // parts >= CHUNK // 4 else rows  # a size without divisors is taken whole
+def chunk_rows(rows: int, steps: int = 1) -> int:
+    """Rows (of so many steps each) to compute at once: the largest part of a mini-batch of at most `CHUNK` steps, all parts being equal."""
+    least = min(rows, max(1, -(-rows * steps // CHUNK)))
+    parts = next(parts for parts in range(least, rows + 1) if rows % parts == 0)
+    return rows // parts if rows // parts * steps >= CHUNK // 4 else rows  # a size without divisors is taken whole
 
 
 def _seen(observations: Array, columns: tuple[int, ...] | None) -> Array:

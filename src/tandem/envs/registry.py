@@ -19,6 +19,7 @@ from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearExpert
 from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.reach import Reach, ReachExpert
+from tandem.envs.recall import Recall
 from tandem.envs.shaping import Reward
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Task
@@ -54,6 +55,7 @@ TASKS = {
     "gear_assembly": Registered(GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours", _BOTH),
     "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds", _BOTH),
     "cartpole": Registered(CartPole, None, "front", "keep a pole upright on a cart; PPO solves it in seconds"),
+    "recall": Registered(Recall, None, "front", "go to the corner where a lamp was lit a while ago; only a policy with memory can"),
 } | {
     name: Registered(
         functools.partial(Locomotion, name),

@@ -8,6 +8,8 @@ The operators are those of opset 17 (2022), which every runtime knows:
 
 Outputs: `action` in [-1, 1], what the policy does when it does not explore; `command`, the same in the unit of the task's action;
 `mean` and `std`, to draw actions from as in training: the squash (tanh or a clip, see the metadata) of mean + std * noise.
+A policy that remembers takes `memory_in` as well and gives `memory_out`, `(batch, numbers)`: zeros for the first step of an episode.
+Its recurrent layers are written out in the formulas of `networks/recurrent.py`, not as ONNX's own LSTM: one vector is all there is to keep.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS
+from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS, NumpyRecurrent, remembers
 from tandem.observations import Layout
 from tandem.types import OBSERVATION_CLIP, Spec
 
@@ -26,6 +28,7 @@ OPSET = 17
 IR_VERSION = 8
 """The format that came with opset 17; a newer one would be refused by runtimes that know all the operators."""
 OUTPUTS = ("action", "command", "mean", "std")
+MEMORY_IN, MEMORY_OUT = "memory_in", "memory_out"
 Parameters = Mapping[str, np.ndarray]
 
 
@@ -57,21 +60,27 @@ def policy_graph(parameters: Parameters, spec: Spec, metadata: Mapping[str, str]
     """The whole policy as an `onnx.ModelProto`, with this metadata."""
     onnx, _ = packages()
     graph = _Graph()
-    x = _seen(graph, parameters, spec)
-    h = _trunk(graph, parameters, x)
+    h = _seen(graph, parameters, spec)
+    if remembers(parameters):
+        h = _recurrent(graph, parameters, h)
+    h = _trunk(graph, parameters, h)
     mean = graph.node("Gemm", h, *graph.weights(parameters, "mean"), output="mean")
     _std(graph, parameters, h, mean)
     _action(graph, squash_of(parameters), mean, spec)
 
     helper, number = onnx.helper, onnx.TensorProto.FLOAT
     names = input_names(parameters, spec)
-    taken = sorted(set(names) & set(OUTPUTS))
+    taken = sorted(set(names) & {*OUTPUTS, MEMORY_IN, MEMORY_OUT})
     if taken:
         raise ConfigError(
-            f"task '{spec.task}' has an observation entry '{taken[0]}', which is the name of an output of the file: rename the entry"
+            f"task '{spec.task}' has an observation entry '{taken[0]}', which is a name that the file itself uses: rename the entry"
         )
     inputs = [helper.make_tensor_value_info(name, number, ["batch", *spec.observation[name].shape]) for name in names]
     outputs = [helper.make_tensor_value_info(name, number, ["batch", spec.action_dim]) for name in OUTPUTS]
+    if remembers(parameters):
+        shape = ["batch", NumpyRecurrent(parameters).memory_size]
+        inputs.append(helper.make_tensor_value_info(MEMORY_IN, number, shape))
+        outputs.append(helper.make_tensor_value_info(MEMORY_OUT, number, shape))
     made = helper.make_graph(graph.nodes, f"tandem policy for {spec.task}", inputs, outputs, graph.constants)
     model = helper.make_model(made, producer_name="tandem", opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
     helper.set_model_props(model, dict(metadata))
@@ -104,6 +113,14 @@ class _Graph:
     def weights(self, parameters: Parameters, layer: str) -> tuple[str, str]:
         return self.number(f"{layer}/weight", parameters[f"{layer}/weight"]), self.number(f"{layer}/bias", parameters[f"{layer}/bias"])
 
+    def columns(self, x: str, start: int, count: int) -> str:
+        """Some numbers of every row."""
+        bounds = [
+            self.constant(f"{len(self.nodes)}/{which}", np.array([at], np.int64))
+            for which, at in (("start", start), ("end", start + count), ("axis", 1))
+        ]
+        return self.node("Slice", x, *bounds)
+
     def clip(self, x: str, name: str, low: float, high: float, output: str | None = None) -> str:
         return self.node("Clip", x, self.number(f"{name}/low", low), self.number(f"{name}/high", high), output=output)
 
@@ -129,6 +146,44 @@ def _seen(graph: _Graph, parameters: Parameters, spec: Spec) -> str:
     x = graph.node("Div", x, graph.number("normaliser/std", parameters["normaliser/std"]))
     clip = float(parameters["normaliser/clip"])
     return graph.clip(x, "normaliser/clip", -clip, clip) if np.isfinite(clip) else x
+
+
+def _recurrent(graph: _Graph, parameters: Parameters, h: str) -> str:
+    """What the last recurrent layer gives; the memories of all of them are one vector, in their order."""
+    step, memories, start = (_lstm_step, _gru_step)[int(parameters["rnn_type"])], [], 0
+    depth = sum(name.startswith("rnn/") and name.endswith("/hidden_weight") for name in parameters)
+    for i in range(depth):
+        units = len(parameters[f"rnn/{i}/hidden_weight"])
+        weights = [graph.number(f"rnn/{i}/{part}", parameters[f"rnn/{i}/{part}"]) for part in ("input_weight", "bias", "hidden_weight")]
+        heard, own = graph.node("Gemm", h, *weights[:2]), parameters.get(f"rnn/{i}/hidden_bias")
+        memory, start = step(graph, heard, weights[2], units, start, None if own is None else graph.number(f"rnn/{i}/hidden_bias", own))
+        h = memory[0]
+        memories += memory
+    graph.node("Concat", *memories, axis=1, output=MEMORY_OUT)
+    return h
+
+
+def _lstm_step(graph: _Graph, heard: str, weight: str, units: int, start: int, own: str | None) -> tuple[list[str], int]:
+    """h and c after the step, of those that begin at `start` of the memory; and where the next layer's begin."""
+    del own
+    h, c = (graph.columns(MEMORY_IN, start + k * units, units) for k in (0, 1))
+    gates = graph.node("Add", heard, graph.node("MatMul", h, weight))
+    i, f, g, o = (graph.columns(gates, k * units, units) for k in range(4))
+    kept = graph.node("Mul", graph.node("Sigmoid", f), c)
+    c = graph.node("Add", kept, graph.node("Mul", graph.node("Sigmoid", i), graph.node("Tanh", g)))
+    return [graph.node("Mul", graph.node("Sigmoid", o), graph.node("Tanh", c)), c], start + 2 * units
+
+
+def _gru_step(graph: _Graph, heard: str, weight: str, units: int, start: int, own: str | None) -> tuple[list[str], int]:
+    assert own is not None
+    h = graph.columns(MEMORY_IN, start, units)
+    recalled = graph.node("MatMul", h, weight)
+    r, z = (
+        graph.node("Sigmoid", graph.node("Add", *(graph.columns(part, k * units, units) for part in (heard, recalled)))) for k in (0, 1)
+    )
+    past = graph.node("Mul", r, graph.node("Add", graph.columns(recalled, 2 * units, units), own))
+    n = graph.node("Tanh", graph.node("Add", graph.columns(heard, 2 * units, units), past))
+    return [graph.node("Add", n, graph.node("Mul", z, graph.node("Sub", h, n)))], start + units
 
 
 def _trunk(graph: _Graph, parameters: Parameters, h: str) -> str:

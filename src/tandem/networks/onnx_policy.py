@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tandem.errors import FileMissing, FileUnreadable, SpecMismatch
-from tandem.networks.onnx_graph import OPSET, OUTPUTS, packages
+from tandem.networks.onnx_graph import MEMORY_IN, MEMORY_OUT, OPSET, OUTPUTS, packages
 from tandem.types import Observation, Spec
 
 FORMAT = "tandem-onnx-1"
@@ -19,15 +19,18 @@ MAX_BYTES = 256 * 2**20
 """A policy for observations of numbers has a few megabytes at most; what is larger is none, and is not read into memory."""
 OPSETS = range(13, OPSET + 1)
 OPERATORS = {
-    "Add", "Clip", "Concat", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization", "Mul", "Relu", "Shape",
-    "Sigmoid", "Softplus", "Sub", "Tanh",
+    "Add", "Clip", "Concat", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization", "MatMul", "Mul", "Relu",
+    "Shape", "Sigmoid", "Slice", "Softplus", "Sub", "Tanh",
 }  # fmt: skip
 """All that an exported policy is made of: no loops, no files, nothing that a runtime was extended with."""
 _SQUASH: dict[str, Callable[[np.ndarray], np.ndarray]] = {"tanh": np.tanh, "clip": lambda x: np.clip(x, -1, 1)}
 
 
 class OnnxPolicy:
-    """Observations by name, `(N, *shape)` each and unscaled, to actions `(N, action_dim)` in [-1, 1]."""
+    """Observations by name, `(N, *shape)` each and unscaled, to actions `(N, action_dim)` in [-1, 1].
+
+    Of a policy that remembers, the memory is the caller's, as with `NumpyRecurrent`; of any other it has no numbers.
+    """
 
     def __init__(self, data: bytes, metadata: dict[str, str], what: str) -> None:
         _, runtime = packages()
@@ -42,22 +45,34 @@ class OnnxPolicy:
         self.spec = Spec.from_json(json.loads(metadata["spec"]))
         self.version, self.learner_step = int(metadata["policy_version"]), int(metadata["learner_step"])
         self.hash, self.kind = metadata["policy_hash"], metadata["kind"]
-        self.inputs = tuple(entry.name for entry in self._session.get_inputs())
+        taken = {entry.name: entry.shape for entry in self._session.get_inputs()}
+        self.memory_size = int(taken.pop(MEMORY_IN, [0, 0])[1])
+        """Numbers that it remembers of a row."""
+        self.inputs = tuple(taken)
+        self._outputs = (*OUTPUTS, MEMORY_OUT) if self.memory_size else OUTPUTS
         self._squash = _SQUASH[metadata["squash"]]
 
-    def run(self, observation: Observation) -> dict[str, np.ndarray]:
+    def begin(self, rows: int) -> np.ndarray:
+        """What it remembers before anything was seen, `(rows, memory_size)`."""
+        return np.zeros((rows, self.memory_size), np.float32)
+
+    def run(self, observation: Observation, memory: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """All outputs by name."""
         feed = {name: np.asarray(observation[name], np.float32) for name in self.inputs}
-        return dict(zip(OUTPUTS, self._session.run(OUTPUTS, feed), strict=True))
+        if self.memory_size:
+            feed[MEMORY_IN] = self.begin(len(next(iter(feed.values())))) if memory is None else memory
+        return dict(zip(self._outputs, self._session.run(self._outputs, feed), strict=True))
 
-    def mode(self, observation: Observation) -> np.ndarray:
-        """The action without exploration."""
-        return self.run(observation)["action"]
+    def mode(self, observation: Observation, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The actions without exploration, and what is remembered after them."""
+        told = self.run(observation, memory)
+        return told["action"], told.get(MEMORY_OUT, memory)
 
-    def sample(self, observation: Observation, rng: np.random.Generator) -> np.ndarray:
-        """An action as it was drawn while learning."""
-        told = self.run(observation)
-        return self._squash(told["mean"] + told["std"] * rng.standard_normal(told["mean"].shape, dtype=np.float32))
+    def sample(self, observation: Observation, memory: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Actions as they were drawn while learning, and what is remembered after them."""
+        told = self.run(observation, memory)
+        drawn = self._squash(told["mean"] + told["std"] * rng.standard_normal(told["mean"].shape, dtype=np.float32))
+        return drawn, told.get(MEMORY_OUT, memory)
 
 
 def read_onnx(path: Path, spec: Spec | None = None) -> OnnxPolicy:
@@ -126,6 +141,8 @@ def _refuse_foreign_parts(model: Any, what: str) -> None:
 def _check_inputs(policy: OnnxPolicy, what: str) -> None:
     """What the network takes is what its spec describes."""
     for entry in policy._session.get_inputs():
+        if entry.name == MEMORY_IN:
+            continue
         described = policy.spec.observation.get(entry.name)
         shape = tuple(entry.shape[1:])
         if described is None or tuple(described.shape) != shape:

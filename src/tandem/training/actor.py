@@ -31,11 +31,19 @@ class ActorLink(Protocol):
     def acting_with(self, snapshot: PolicySnapshot | ForeignPolicy) -> None: ...
 
 
+class OwnActing(Protocol):
+    """Observations of all rows to actions; `reset` tells it in which rows new episodes begin."""
+
+    def __call__(self, observation: Observation) -> np.ndarray: ...
+
+    def reset(self, rows: np.ndarray | None = None) -> None: ...
+
+
 @dataclasses.dataclass(frozen=True)
 class OwnPolicy:
     """A policy that the actor brought along and keeps, whatever the learner publishes."""
 
-    act: Callable[[Observation], np.ndarray]
+    act: OwnActing
     known_as: ForeignPolicy
 
 
@@ -107,6 +115,8 @@ class Actor:
         self._link.send(lived)
         self.steps += len(lived)
         self._observation = observation
+        if self.own_policy is not None:
+            self.own_policy.act.reset(terminated | truncated)
         for i, transition in enumerate(lived):
             if transition.last:
                 self._begin_episode(i)

@@ -17,14 +17,15 @@ from tandem.training.episodes import BatchEpisodes
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.types import Metrics, Observation, Spec
 
-Act = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Normalised observations (N, D) and standard normal noise (N, action_dim) -> actions as they are drawn, not clipped."""
+Act = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Normalised observations (N, D), standard normal noise (N, action_dim) and what is remembered (N, size) -> actions as they are drawn, not
+clipped, and what is remembered after them. Most policies remember nothing: a size of 0."""
 
 
 class Collector:
     """Holds the environments, the normaliser they are seen through, and the rollout they fill."""
 
-    def __init__(self, config: OnPolicyConfig, env: VectorEnv) -> None:
+    def __init__(self, config: OnPolicyConfig, env: VectorEnv, memory_dim: int = 0) -> None:
         self.env, self._config = env, config
         self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
         self._layout = Layout(self.spec)
@@ -36,11 +37,12 @@ class Collector:
             )
         if not self._layout.size:
             raise ConfigError(f"task '{self.spec.task}' shows no float32 entry, and PPO learns from nothing else yet")
-        self.rollout = Rollout(Shape(config.num_steps_per_env, config.num_envs, self._layout.size, self.spec.action_dim))
+        self.rollout = Rollout(Shape(config.num_steps_per_env, config.num_envs, self._layout.size, self.spec.action_dim, memory_dim))
         self.normaliser = Normaliser(Moments.of(self._layout.size), np.inf if config.obs_clip is None else config.obs_clip)
         self.episodes = BatchEpisodes(config.num_envs)
         self._random = np.random.default_rng([config.seed, 1])
         self._raw = np.zeros((config.num_envs, self._layout.size), np.float32)
+        self._memory = np.zeros_like(self.rollout.memory)
         self.steps = 0
         """Of the environments, all rows together."""
         self.terms: Metrics = {}
@@ -53,6 +55,7 @@ class Collector:
         """First episodes everywhere."""
         observation, _ = self.env.reset(seed=10_000 * self._config.seed)
         self._raw = self._seen(observation, "the first observation")
+        self._memory = np.zeros_like(self._memory)
         if self._config.init_at_random_ep_len:
             self._age()
 
@@ -73,6 +76,7 @@ class Collector:
     def collect(self, act: Act) -> Rollout:
         """One rollout. An action is stored as it was drawn; the environment gets it clipped."""
         self.rollout.clear()
+        self.rollout.memory[:] = self._memory
         self.before = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
         self.acted = []
         terms: dict[str, float] = {}
@@ -80,7 +84,7 @@ class Collector:
         seen = []
         while not self.rollout.full:
             x = self.observations
-            actions = act(x, self._random.standard_normal(shape, dtype=np.float32))
+            actions, memory = act(x, self._random.standard_normal(shape, dtype=np.float32), self._memory)
             self.acted.append(np.minimum(np.maximum(actions, -1), 1))
             observation, reward, terminated, truncated, info = self.env.step(self.acted[-1])
             self.rollout.check(reward, terminated, truncated)
@@ -92,6 +96,7 @@ class Collector:
             self.rollout.add(x, actions, reward, terminated, truncated, cut)
             seen.append(self._raw)
             self._raw = self._seen(observation, "the observation")
+            self._memory = forgotten(memory, terminated | truncated)
             self.episodes.add(reward, terminated | truncated, info["success"])
             for name, values in info.get("reward_terms", {}).items():
                 terms[name] = terms.get(name, 0.0) + float(np.mean(values))
@@ -129,10 +134,10 @@ class Collector:
         env_state = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
         if env_state is not None:
             env_state["streams"] = json.dumps(env_state["streams"])  # 128-bit integers, which msgpack has none of
-        return {"env": env_state, **self.memory()}
+        return {"env": env_state, "memory": np.array(self._memory), **self.without_simulations()}
 
-    def memory(self) -> dict[str, Any]:
-        """The same without the simulations."""
+    def without_simulations(self) -> dict[str, Any]:
+        """The same without the simulations, and what the policy remembers of them."""
         return {
             "steps": self.steps,
             "random": json.dumps(self._random.bit_generator.state),
@@ -151,5 +156,11 @@ class Collector:
             streams = json.loads(state["env"]["streams"])
             observation = self.env.restore({**state["env"], "streams": streams})  # pyright: ignore[reportAttributeAccessIssue]
             self._raw = self._seen(observation, "the saved observation")
+            self._memory = np.array(state["memory"])
         else:
             self.begin()
+
+
+def forgotten(memory: np.ndarray, ended: np.ndarray) -> np.ndarray:
+    """What is still remembered after a step: nothing of an episode that is over, whether the task or the time ended."""
+    return np.where(ended[:, None], np.float32(0), memory) if memory.size and ended.any() else memory

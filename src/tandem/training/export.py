@@ -15,8 +15,8 @@ import numpy as np
 from tandem import __version__
 from tandem.errors import ConfigError, DataError
 from tandem.files import write_atomically
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
-from tandem.networks.onnx_graph import input_names, policy_graph, squash_of
+from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, NumpyRecurrent, acting_policy, remembers
+from tandem.networks.onnx_graph import MEMORY_OUT, input_names, policy_graph, squash_of
 from tandem.networks.onnx_policy import FORMAT, OnnxPolicy, from_bytes, graph_hash
 from tandem.observations import Layout
 from tandem.training.checkpoint import read_policy, read_policy_notes
@@ -108,20 +108,37 @@ def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
 
 def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observations: Observation) -> float:
     """The largest difference between the actions on the likely observations; any output beyond the tolerance is refused with its place."""
-    live = acting_policy(snapshot.parameters)
-    assert isinstance(live, (NumpyPolicy, NumpyGaussian))
+    live = _live(snapshot)
     x = Layout(spec).flatten(observations, live.observation_clip)
-    mean, std = live.gaussian(x)
-    action = live.mode(x)
-    expected = {"action": action, "command": action * spec.action.scales().reshape(-1), "mean": mean, "std": std}
+    memory = policy.begin(len(x))
+    if policy.memory_size:  # as it may be in the middle of an episode; what a unit remembers is between -1 and 1 or a little more
+        memory[ROWS // 4 :] = np.random.default_rng(1).uniform(-1.5, 1.5, memory[ROWS // 4 :].shape)
+    expected = _expected(live, spec, x, memory)
     # a float32 has seven digits: what is computed of larger numbers is known to fewer decimals
     allowed = TOLERANCE * np.maximum(1.0, np.abs(live.seen(x)).max(axis=1, keepdims=True))
-    count = len(x)
-    for rows in (slice(0, count), slice(0, 1), slice(1, 3)):  # the batch is free
-        told = policy.run({name: values[rows] for name, values in observations.items()})
+    for rows in (slice(0, len(x)), slice(0, 1), slice(1, 3)):  # the batch is free
+        told = policy.run({name: values[rows] for name, values in observations.items()}, memory[rows])
         for name, wanted in expected.items():
             _refuse_difference(name, told[name], wanted[rows], allowed[rows], rows.start)
-    return float(np.abs(policy.mode(observations) - action)[:ROWS].max())
+    return float(np.abs(policy.mode(observations, memory)[0] - expected["action"])[:ROWS].max())
+
+
+def _live(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent:
+    live = NumpyRecurrent(snapshot.parameters) if remembers(snapshot.parameters) else acting_policy(snapshot.parameters)
+    assert isinstance(live, (NumpyPolicy, NumpyGaussian, NumpyRecurrent))
+    return live
+
+
+def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x: np.ndarray, memory: np.ndarray) -> dict[str, np.ndarray]:
+    """What the outputs should be."""
+    after = {}
+    if isinstance(live, NumpyRecurrent):
+        mean, std, after[MEMORY_OUT] = live.gaussian(x, memory)
+        action = live.mode(x, memory)[0]
+    else:
+        mean, std = live.gaussian(x)
+        action = live.mode(x)
+    return {"action": action, "command": action * spec.action.scales().reshape(-1), "mean": mean, "std": std, **after}
 
 
 def _refuse_difference(name: str, told: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, first: int) -> None:

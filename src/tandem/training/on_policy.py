@@ -15,9 +15,9 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from tandem.agents.ppo import PPO, Samples
+from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.envs.registry import TASKS, Reward, make_batch
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, SpecMismatch, TandemError
-from tandem.networks.numpy_policy import NumpyGaussian
 from tandem.observations import Layout
 from tandem.training.broken import FOLDER, keep_batch, keep_simulation
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
@@ -30,6 +30,7 @@ from tandem.training.loggers import TensorBoard, WandB
 from tandem.training.policy import act_with, describe
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_display import Times, iteration_block
+from tandem.training.reading import reading_of
 from tandem.training.run import RunFolder, this_machine
 from tandem.training.stopping import INTERRUPTED, interruptible
 from tandem.training.trainer import Progress, Watch
@@ -44,11 +45,12 @@ class OnPolicyRun:
 
     def __init__(self, config: OnPolicyConfig, run: RunFolder, env: VectorEnv, display: Display) -> None:
         self.config, self.run, self.display = config, run, display
-        self.collector = Collector(config, env)
-        self.spec = self.collector.spec
+        self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
         self.agent = agent_for(config, self.spec)
+        self.reading = reading_of(self.agent, config.num_envs)
+        self.collector = Collector(config, env, self.reading.actor_memory_dim)
         self.state = self.agent.init(config.seed)
-        self.hindsight = Hindsight(config, self.agent, self.spec)
+        self.hindsight = Hindsight(config, self.reading, self.spec)
         self._random = np.random.default_rng([config.seed, 2])
         self.iterations = 0
         self.progress = Progress()
@@ -77,21 +79,13 @@ class OnPolicyRun:
 
     def acting(self) -> Act:
         """The policy as it is now, for the collector. A few rows are sooner computed here than by threads that have to be woken."""
-        if self.config.num_envs > FEW:
-            return lambda x, noise: np.asarray(self.agent.act(self.state.actor, x, noise))
-        as_it_is = np.zeros(self.agent.observation_dim, np.float32), np.ones(self.agent.observation_dim, np.float32), np.inf
-        policy = NumpyGaussian(self.agent.policy_parameters(self.state, *as_it_is))  # what it gets is normalised already
-
-        def act(x: np.ndarray, noise: np.ndarray) -> np.ndarray:
-            mean, std = policy.gaussian(x)
-            return mean + std * noise
-
-        return act
+        return self.reading.acting(self.state, by_numpy=self.config.num_envs <= FEW)
 
     def _update(self, samples: Samples) -> Metrics:
         """All gradient steps of an iteration; then the normaliser may move."""
-        order = orders(self._random, self.config.agent.num_learning_epochs, self.config.samples)
-        self.state, info = self.agent.update(self.state, samples, order, self.iterations / self.config.max_iterations)
+        config = self.config
+        order = orders(self._random, config.agent.num_learning_epochs, config.num_envs if config.agent.recurrent else config.samples)
+        self.state, info = self.reading.update(self.state, samples, order, self.iterations / config.max_iterations)
         metrics = {name: float(value) for name, value in info.items()}
         if metrics["Loss/dropped_updates"]:
             self._report_dropped(metrics)
@@ -167,7 +161,8 @@ class OnPolicyRun:
     def save(self, simulations: bool = True) -> Path:
         """A checkpoint, and the policy; without the simulations where they are what broke."""
         loops = {
-            "collector": self.collector.state() if simulations else self.collector.memory(),
+            "collector": self.collector.state() if simulations else self.collector.without_simulations(),
+            "critic_memory": self.reading.critic_memory,
             "random": json.dumps(self._random.bit_generator.state),
             "hindsight": self.hindsight.state(),
             "progress": dataclasses.asdict(self.progress),
@@ -194,11 +189,13 @@ class OnPolicyRun:
         self.collector.restore(loops["collector"])
         self._random.bit_generator.state = json.loads(loops["random"])
         self.hindsight.restore(loops["hindsight"])
+        exact = loops["collector"].get("env") is not None
+        if exact:
+            self.reading.critic_memory = np.array(loops["critic_memory"])
         self.progress = Progress(**loops["progress"])
         best = self.run.checkpoints / "best.safetensors"
         if self.progress.best_step >= 0 and best.exists():
             self.best = read_policy(best, self.spec)[0]
-        exact = loops["collector"].get("env") is not None
         self.run.event("resumed", learner_step=self.iterations, exact=exact)
         self.display.say(f"resumed {self.run.path} at iteration {self.iterations:,}, {self.collector.steps:,} steps")
 
@@ -225,15 +222,16 @@ class OnPolicyRun:
 
 
 def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray:
-    """In which order each epoch takes the samples: all of them, shuffled anew, `(epochs, samples)`."""
+    """In which order each epoch takes the samples (or environments): all of them, shuffled anew, `(epochs, samples)`."""
     return np.stack([random.permutation(samples) for _ in range(epochs)]).astype(np.int32)
 
 
-def agent_for(config: OnPolicyConfig, spec: Spec) -> PPO:
+def agent_for(config: OnPolicyConfig, spec: Spec) -> PPO | RecurrentPPO:
     """The agent of a task; what it may not see it does not get."""
     layout = Layout(spec)
     seen = [tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries)]
-    return PPO(config.agent, layout.size, spec.action_dim, *seen)
+    agent = PPO(config.agent, layout.size, spec.action_dim, *seen)
+    return RecurrentPPO(agent) if config.agent.recurrent else agent
 
 
 def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False, watch: Watch | None = None) -> dict[str, Any]:

@@ -71,11 +71,25 @@ class OnPolicyConfig:
                 raise ConfigError(f"{name} must be above 0, got {value}")
         if self.eval_period and self.eval_episodes < 1:
             raise ConfigError(f"eval_episodes must be at least 1, got {self.eval_episodes}; to evaluate never, set eval_period to 0")
+        if self.agent.recurrent:
+            self._check_sequences()
         if self.samples % self.agent.num_mini_batches:
             raise ConfigError(
                 f"num_envs x num_steps_per_env = {self.num_envs} x {self.num_steps_per_env} = {self.samples} samples do not divide into "
                 f"num_mini_batches = {self.agent.num_mini_batches} equal parts: {self.samples % self.agent.num_mini_batches} would never "
                 f"be learned from. Change one of the three (parts that fit: {_divisors_near(self.samples, self.agent.num_mini_batches)})."
+            )
+
+    def _check_sequences(self) -> None:
+        """Networks that remember learn from whole sequences: a mini-batch is a number of environments."""
+        parts = self.agent.num_mini_batches
+        if self.num_envs % parts:
+            left = f"{self.num_envs % parts} of them would never be learned from" if self.num_envs > parts else "some would be empty"
+            raise ConfigError(
+                f"num_envs = {self.num_envs} environments do not divide into num_mini_batches = {parts} equal parts: {left}. With "
+                f"recurrent layers (actor_rnn_type {self.agent.actor_rnn_type}, critic_rnn_type {self.agent.critic_rnn_type}) a mini-batch "
+                f"is made of environments with all their steps. Change one of the two (parts that fit: "
+                f"{_divisors_near(self.num_envs, parts)})."
             )
 
     @property
