@@ -235,6 +235,7 @@ def ppo(args: list[str]) -> None:
     from tandem.training.on_policy import train_ppo
     from tandem.training.ppo_config import PPOArgs
     from tandem.training.ppo_recipes import ppo_defaults_for
+    from tandem.training.rsl_rl_config import read_rsl_rl_config
 
     asked = tyro.cli(PPOArgs, args=args, default=PPOArgs(config=ppo_defaults_for(args)), prog="tandem ppo")
     if asked.task is None and asked.resume is None:
@@ -242,6 +243,9 @@ def ppo(args: list[str]) -> None:
     path = asked.resume or asked.run or _new_run(f"{asked.task}_ppo")
     config = asked.config if asked.task is None else replace(asked.config, task=asked.task)
     display, watch = _display(asked.quiet, asked.json, asked.verbose), watch_trainer(path)
+    if asked.rsl_rl_config is not None:
+        for line in read_rsl_rl_config(asked.rsl_rl_config, config.num_envs).ignored:
+            display.say(f"{asked.rsl_rl_config}, not used: {line}")
     summary = train_ppo(config, path, display, resume=asked.resume is not None, watch=watch)
     _show_summary(summary, path, asked.json)
 
