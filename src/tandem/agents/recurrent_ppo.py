@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -49,20 +49,26 @@ class RecurrentPPO:
     @property
     def memory_sizes(self) -> tuple[int, int]:
         """Numbers that policy and value network remember of an environment."""
-        state = jax.eval_shape(lambda: self.init(0))
-        return state.actor.size, state.critic.size
+        return tuple(sum(layer.size for layer in rnn) for rnn in jax.eval_shape(lambda: self._rnn(0)))
 
-    @partial(jax.jit, static_argnames="self")
     def init(self, seed: int) -> PPOState:
         """Networks before the first update, from the seed alone."""
-        config, ppo = self.config, self.ppo
-        keys = jax.random.split(jax.random.PRNGKey(seed), 4)
-        inputs = [ppo.observation_dim if columns is None else len(columns) for columns in (ppo.actor_columns, ppo.critic_columns)]
-        of_actor = layers(keys[2], config.actor_rnn_type, inputs[0], config.actor_rnn_hidden_dim, config.actor_rnn_num_layers)
-        of_critic = layers(keys[3], config.critic_rnn_type, inputs[1], config.critic_rnn_hidden_dim, config.critic_rnn_num_layers)
-        heard = [rnn[-1].units if rnn else size for rnn, size in zip((of_actor, of_critic), inputs, strict=True)]
+        return self._begin(seed, self._rnn(seed))
+
+    def _rnn(self, seed: int) -> tuple[Any, Any]:
+        """The recurrent layers of both networks."""
+        config, ppo, random = self.config, self.ppo, np.random.default_rng([seed, 7])
+        of_actor = config.actor_rnn_type, _count(ppo.actor_columns, ppo), config.actor_rnn_hidden_dim, config.actor_rnn_num_layers
+        of_critic = config.critic_rnn_type, _count(ppo.critic_columns, ppo), config.critic_rnn_hidden_dim, config.critic_rnn_num_layers
+        return layers(random, *of_actor), layers(random, *of_critic)
+
+    @partial(jax.jit, static_argnames="self")
+    def _begin(self, seed: int, rnn: tuple[Any, Any]) -> PPOState:
+        ppo, keys = self.ppo, jax.random.split(jax.random.PRNGKey(seed))
+        columns = ppo.actor_columns, ppo.critic_columns
+        heard = [of[-1].units if of else _count(seen, ppo) for of, seen in zip(rnn, columns, strict=True)]
         actor, critic = ppo.networks(keys[0], keys[1], heard[0], heard[1])
-        return ppo.begin(Recurrent(of_actor, actor), Recurrent(of_critic, critic))
+        return ppo.begin(Recurrent(rnn[0], actor), Recurrent(rnn[1], critic))
 
     @partial(jax.jit, static_argnames="self")
     def act(self, actor: Recurrent[Gaussian], observations: Array, noise: Array, memory: Array) -> tuple[Array, Array]:
@@ -153,3 +159,7 @@ class RecurrentPPO:
 
 def _seen(observations: Array, columns: tuple[int, ...] | None) -> Array:
     return observations if columns is None else observations[..., np.array(columns)]
+
+
+def _count(columns: tuple[int, ...] | None, ppo: PPO) -> int:
+    return ppo.observation_dim if columns is None else len(columns)

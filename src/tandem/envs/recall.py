@@ -17,7 +17,7 @@ from tandem.envs.surroundings import add_camera
 from tandem.envs.task import Judgement, Rows, Task, ids
 from tandem.types import Entry, Observation, Spec
 
-WAIT = (10, 20)
+WAIT = (20, 30)
 """Steps from the lamp to the signal, both included in what may be drawn."""
 CORNER = 0.2
 """Of the lamps, from the middle of the plate along both axes (m)."""

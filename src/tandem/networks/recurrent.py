@@ -42,8 +42,8 @@ class LSTM(eqx.Module):
     hidden_weight: Array  # (units, 4 units)
     bias: Array  # (4 units,)
 
-    def __init__(self, key: Array, inputs: int, units: int):
-        self.input_weight, self.hidden_weight, slow = _start(key, inputs, units, gates=4)
+    def __init__(self, random: np.random.Generator, inputs: int, units: int):
+        self.input_weight, self.hidden_weight, slow = _start(random, inputs, units, gates=4)
         nothing = jnp.zeros(units)
         self.bias = jnp.concatenate([-slow, slow, nothing, nothing])
 
@@ -76,8 +76,8 @@ class GRU(eqx.Module):
     bias: Array  # (3 units,)
     hidden_bias: Array  # (units,): of n alone, inside the reset gate
 
-    def __init__(self, key: Array, inputs: int, units: int):
-        self.input_weight, self.hidden_weight, slow = _start(key, inputs, units, gates=3)
+    def __init__(self, random: np.random.Generator, inputs: int, units: int):
+        self.input_weight, self.hidden_weight, slow = _start(random, inputs, units, gates=3)
         nothing = jnp.zeros(units)
         self.bias, self.hidden_bias = jnp.concatenate([nothing, slow, nothing]), nothing
 
@@ -107,7 +107,7 @@ RNN_TYPES: dict[str, type[LSTM] | type[GRU]] = {"lstm": LSTM, "gru": GRU}
 """By the names of a configuration. A policy names its own by the place in this list."""
 
 
-def _start(key: Array, inputs: int, units: int, gates: int) -> tuple[Array, Array, Array]:
+def _start(random: np.random.Generator, inputs: int, units: int, gates: int) -> tuple[Array, Array, Array]:
     """Weights of the gates, orthogonal each, and biases that let every unit forget at a pace of its own.
 
     Orthogonal recurrent weights neither shrink nor blow up what passes through them many times (Saxe et al. 2014). A gate that keeps
@@ -115,12 +115,16 @@ def _start(key: Array, inputs: int, units: int, gates: int) -> tuple[Array, Arra
     from 1 to `LONGEST` - 1, some units remember a few steps and some a hundred before anything is learned (Tallec and Ollivier 2018),
     and the gradient reaches back as far.
     """
-    input_key, hidden_key, pace_key = jax.random.split(key, 3)
-    orthogonal = jax.nn.initializers.orthogonal()
-    of_inputs = [orthogonal(k, (inputs, units)) for k in jax.random.split(input_key, gates)]
-    of_hidden = [orthogonal(k, (units, units)) for k in jax.random.split(hidden_key, gates)]
-    slow = jnp.log(jax.random.uniform(pace_key, (units,), minval=1.0, maxval=LONGEST - 1.0))
-    return jnp.concatenate(of_inputs, axis=1), jnp.concatenate(of_hidden, axis=1), slow
+    of_input, of_hidden = (np.concatenate([_orthogonal(random, rows, units) for _ in range(gates)], axis=1) for rows in (inputs, units))
+    slow = np.log(random.uniform(1.0, LONGEST - 1.0, units))
+    return jnp.asarray(of_input, jnp.float32), jnp.asarray(of_hidden, jnp.float32), jnp.asarray(slow, jnp.float32)
+
+
+def _orthogonal(random: np.random.Generator, rows: int, columns: int) -> np.ndarray:
+    """Orthonormal rows or columns, whichever are fewer. By NumPy, for it takes XLA seconds to compile a decomposition."""
+    q, r = np.linalg.qr(random.standard_normal((max(rows, columns), min(rows, columns))))
+    q *= np.sign(np.diag(r))  # without it not all of them are equally likely
+    return q if rows >= columns else q.T
 
 
 class Recurrent(eqx.Module, Generic[Network]):
@@ -177,9 +181,8 @@ def _lived(layer: LSTM | GRU, heard: Array, ended: Array, memory: Array) -> Arra
     return jax.lax.scan(one, memory, (heard, ended))[1]
 
 
-def layers(key: Array, kind: RNNType, inputs: int, units: int, count: int) -> tuple[LSTM, ...] | tuple[GRU, ...]:
+def layers(random: np.random.Generator, kind: RNNType, inputs: int, units: int, count: int) -> tuple[LSTM, ...] | tuple[GRU, ...]:
     """As many layers as asked for, the first of which sees `inputs`; none for `none`."""
     if kind == "none":
         return ()
-    sizes = (inputs, *[units] * (count - 1))
-    return tuple(RNN_TYPES[kind](k, size, units) for k, size in zip(jax.random.split(key, count), sizes, strict=True))
+    return tuple(RNN_TYPES[kind](random, size, units) for size in (inputs, *[units] * (count - 1)))

@@ -77,7 +77,30 @@ def reach() -> OnPolicyConfig:
     )
 
 
-PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {"rsl_rl": rsl_rl, "gym_mujoco": gym_mujoco, "cartpole": cartpole, "reach": reach}
+def recall() -> OnPolicyConfig:
+    """Seconds, with memory: an LSTM for both networks, and rollouts longer than the wait, for gradients reach back no further than one."""
+    agent = PPOConfig(
+        actor_rnn_type="lstm",
+        critic_rnn_type="lstm",
+        actor_rnn_hidden_dim=32,
+        critic_rnn_hidden_dim=32,
+        actor_hidden_dims=(32,),
+        critic_hidden_dims=(32,),
+        entropy_coef=0.0,
+        init_std=0.7,
+    )
+    return OnPolicyConfig(
+        agent=agent, num_envs=64, num_steps_per_env=48, max_iterations=60, eval_period=5, eval_episodes=100, stop_success=0.98
+    )
+
+
+PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {
+    "rsl_rl": rsl_rl,
+    "gym_mujoco": gym_mujoco,
+    "cartpole": cartpole,
+    "reach": reach,
+    "recall": recall,
+}
 
 
 def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:
