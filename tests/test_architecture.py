@@ -35,6 +35,7 @@ WITHOUT_JAX = (
     "tandem.training.record",
     "tandem.training.actor",
     "tandem.training.policy",
+    "tandem.training.export",
     "tandem.link.inproc",
     "tandem.link.client",
     "tandem.link.hub",

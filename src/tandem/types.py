@@ -187,6 +187,15 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ForeignPolicy:
+    """A policy that somebody acts with and that this run never published."""
+
+    hash: str
+    version: int = -1
+    """Versions are counted by the run that learns, and this one is none of them."""
+
+
+@dataclass(frozen=True)
 class PolicySnapshot:
     """A policy as it is published: what is needed to act, and which one it is."""
 

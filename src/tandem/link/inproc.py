@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tandem.data.journal import Journal
-from tandem.types import PolicySnapshot, Transition
+from tandem.types import ForeignPolicy, PolicySnapshot, Transition
 
 
 class InprocLink:
@@ -29,7 +29,7 @@ class InprocLink:
         """The current policy if its version is another than the one the actor has."""
         return self._policy if self._policy is not None and self._policy.version > newer_than else None
 
-    def acting_with(self, snapshot: PolicySnapshot) -> None:
+    def acting_with(self, snapshot: PolicySnapshot | ForeignPolicy) -> None:
         """What a hub would show; here every stored step says it."""
 
     def receive(self) -> list[Transition]:

@@ -94,15 +94,20 @@ class NumpyPolicy:
 
     def mode(self, x: np.ndarray) -> np.ndarray:
         """The action without exploration."""
-        return np.tanh(self._gaussian(x)[0])
+        return np.tanh(self.gaussian(x)[0])
 
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """An action as it is drawn while learning."""
-        mean, log_std = self._gaussian(x)
-        return np.tanh(mean + np.exp(log_std) * rng.standard_normal(mean.shape, dtype=np.float32))
+        mean, std = self.gaussian(x)
+        return np.tanh(mean + std * rng.standard_normal(mean.shape, dtype=np.float32))
 
-    def _gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        h = _checked(x, self.observation_dim)
+    def seen(self, x: np.ndarray) -> np.ndarray:
+        """What the first layer gets."""
+        return _checked(x, self.observation_dim)
+
+    def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and std, before tanh."""
+        h = self.seen(x)
         for (weight, bias), norm in zip(self._layers, self._norms, strict=True):
             h = h @ weight + bias
             if norm is not None:
@@ -110,7 +115,7 @@ class NumpyPolicy:
                 h = h / np.sqrt((h * h).mean(axis=-1, keepdims=True) + LAYER_NORM_EPSILON) * norm[0] + norm[1]
             h = self._activation(h)
         log_std = np.clip(h @ self._log_std[0] + self._log_std[1], *self._log_std_range)
-        return h @ self._mean[0] + self._mean[1], log_std
+        return h @ self._mean[0] + self._mean[1], np.exp(log_std)
 
 
 class NumpyGaussian:
@@ -149,15 +154,15 @@ class NumpyGaussian:
         mean, std = self.gaussian(x)
         return np.clip(mean + std * rng.standard_normal(mean.shape, dtype=np.float32), -1, 1)
 
-    def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and std, neither squashed nor clipped."""
-        return self.answer(self.seen(x))
-
     def seen(self, x: np.ndarray) -> np.ndarray:
-        """What of an observation it looks at, normalised."""
+        """What the first layer gets: the policy's own entries, normalised."""
         x = _checked(x, self.observation_dim)
         x = x if self._columns is None else x[..., self._columns]
         return x if self._normaliser is None else normalised(x, *self._normaliser)
+
+    def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and std, neither squashed nor clipped."""
+        return self.answer(self.seen(x))
 
     def answer(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and std, from what its first dense layer gets."""
@@ -238,6 +243,10 @@ class NumpyRecurrent:
     def begin(self, rows: int) -> np.ndarray:
         """What it remembers before anything was seen, `(rows, memory_size)`."""
         return np.zeros((rows, self.memory_size), np.float32)
+
+    def seen(self, x: np.ndarray) -> np.ndarray:
+        """What of an observation it looks at, normalised."""
+        return self._gaussian.seen(x)
 
     def mode(self, x: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The actions without exploration."""

@@ -27,9 +27,10 @@ from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
 from tandem.link.messages import Command
 from tandem.teleop.operator import HandsOff
-from tandem.training.actor import Actor
+from tandem.training.actor import Actor, OwnPolicy
 from tandem.training.broken import FOLDER
-from tandem.types import Spec
+from tandem.training.policy import act_with, load_any_policy
+from tandem.types import ForeignPolicy, Spec
 
 DEFAULT_PORT = 5588
 """Where a learner listens unless told otherwise."""
@@ -58,6 +59,8 @@ class ActorArgs:
     """How this actor is called on the learner's side; several may have the same name."""
     pace: Literal["fast", "realtime"] = "fast"
     """`fast` for a simulation: as fast as the learner keeps up. `realtime` for a robot: the control loop never waits for anyone."""
+    policy: Path | None = None
+    """Act with this policy (an ONNX file, a policy file or a run folder) and not with the learner's; its steps carry version -1."""
     while_away: Literal["go_on", "hold"] = "go_on"
     """What a real-time actor does while no learner can be reached: act and keep the steps, or hold still."""
     num_envs: int = 1
@@ -84,6 +87,7 @@ def act(
     token, address = _token(args), _address(args)
     env = make_batch(args.task, args.num_envs, num_threads=args.threads)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    chosen = None if args.policy is None else load_any_policy(args.policy, spec=spec)[0]
     client = ActorClient(
         address,
         spec,
@@ -101,16 +105,22 @@ def act(
     welcome = client.connect()
     say(f"[ACTOR] connected to {address} as '{args.name}', run {welcome.run}")
     settings = welcome.settings
+    seed = _own_seed(int(settings.get("seed", 0)), client.source)
+    own = None if chosen is None else OwnPolicy(act_with(chosen, spec, seed), ForeignPolicy(chosen.hash))
+    if own is not None:
+        known = own.known_as
+        say(f"[ACTOR] acting with {args.policy} ({known.hash}) whatever is learned meanwhile; its steps carry version {known.version}")
     actor = Actor(
         env,
         client,
         [HandsOff()] * args.num_envs,
         source=client.source,
-        seed=_own_seed(int(settings.get("seed", 0)), client.source),
+        seed=seed,
         # what the run has had of random steps, this process need not make again
         random_steps=max(0, int(settings.get("random_steps", 0)) - int(settings.get("actor_steps", 0))),
         say=say,
         broken=(args.run or args.spool.parent) / FOLDER,
+        own_policy=own,
     )
     try:
         _live(actor, client, args, spec, stopped, say, watch)
@@ -141,7 +151,9 @@ def _live(
     rhythm = Rhythm(spec.control_hz) if args.pace == "realtime" else None
     paused = False
     said = False
-    while client.newest_policy() is None and not stopped():  # a robot does not move before there is something to move by
+    while (
+        actor.own_policy is None and client.newest_policy() is None and not stopped()
+    ):  # a robot does not move before there is something to move by
         if not said:
             say("[ACTOR] waiting for the first policy")
             said = True

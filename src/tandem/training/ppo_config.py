@@ -118,6 +118,8 @@ class PPOArgs:
     """Folder of the run. Default: runs/TASK_ppo_TIME."""
     preset: str | None = None
     """Settings to start from: the preset named after the task, else `gym_mujoco` for Gymnasium's, else `rsl_rl`."""
+    rsl_rl_config: Path | None = None
+    """Settings to start from: a runner configuration of rsl_rl 4.x or 5.x, as YAML or JSON."""
     quiet: bool = False
     """Only the summary."""
     json: bool = False

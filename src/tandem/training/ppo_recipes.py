@@ -13,6 +13,7 @@ from tandem.agents.ppo import PPOConfig
 from tandem.envs.gear_assembly.practice import Practice
 from tandem.errors import ConfigError
 from tandem.training.ppo_config import OnPolicyConfig
+from tandem.training.rsl_rl_config import read_rsl_rl_config
 from tandem.training.run import RunFolder
 
 
@@ -134,7 +135,13 @@ PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {
 
 def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:
     """What a command line starts from: the run it resumes, the preset it names, or the one that suits its task."""
-    after = dict(pairwise(args))
+    after = _given(args)
+    theirs = after.get("--rsl-rl-config")
+    if theirs is not None:
+        for other in ("--resume", "--preset"):
+            if other in after:
+                raise ConfigError(f"--rsl-rl-config and {other} both say what to start from; give one of the two")
+        return read_rsl_rl_config(Path(theirs), _whole(after.get("--num-envs"))).config
     if "--resume" in after:
         return ppo_config_of(RunFolder.open(Path(after["--resume"])))
     chosen = after.get("--preset")
@@ -144,6 +151,16 @@ def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:
     if chosen not in PRESETS:
         raise ConfigError(f"no preset '{chosen}'; there are {', '.join(PRESETS)}")
     return PRESETS[chosen]()
+
+
+def _whole(word: str | None) -> int | None:
+    return int(word) if word is not None and word.isdigit() else None  # what is none is told by whoever reads the command line
+
+
+def _given(args: list[str]) -> dict[str, str]:
+    """Options and what follows them, as `--name value` or `--name=value`."""
+    found = dict(pairwise(args)) | dict(arg.split("=", 1) for arg in args if arg.startswith("--") and "=" in arg)
+    return {name.replace("_", "-"): value for name, value in found.items()}
 
 
 def ppo_config_of(run: RunFolder) -> OnPolicyConfig:
