@@ -188,6 +188,7 @@ def end_with_supervisor() -> None:
 
 
 def _hub(run: Path, settings: dict[str, Any]) -> None:
+    from tandem.dashboard.mount import mount_on_hub
     from tandem.doctor.diagnosis import for_hub
     from tandem.link.hub import Hub
     from tandem.training.clocks import hub_clocks
@@ -207,6 +208,7 @@ def _hub(run: Path, settings: dict[str, Any]) -> None:
         clocks=lambda counts: hub_clocks(counts, steps_per_update),
         findings=for_hub(run),
     )
+    mount_on_hub(hub, lambda line: _log(run, line))
     hub.serve()
 
 

@@ -115,7 +115,7 @@ class Trainer:
         config, step = self.config, self.learner.steps
         if step % config.log_period == 0:
             self.report(self.learner.latest | self.learner.policy_metrics | self.learner.episodes.metrics() | self._clock_metrics())
-        self.display.training(self.clocks, config.max_steps, self.learner.episodes.success_rate, self.learner.latest, self._seconds_left())
+        self.display.training(self.clocks, config.max_steps, self.learner.episodes.in_words, self.learner.latest, self._seconds_left())
         if config.eval_period and step % config.eval_period == 0 and self._worth_evaluating():
             self.evaluate()
         self.check_limits()
@@ -211,6 +211,8 @@ class Trainer:
         self.run.wall_before = meta["wall_s"]
         self.run.next_incarnation()
         start = journal.start_of_last(self.config.replay_buffer_capacity, up_to_ord=meta["ord"])
+        # corrections stay among the demonstrations however long ago they were, so they are looked for before that too
+        self.learner.demos.extend(step for _, step in journal.read(up_to_ord=start) if step.intervened)
         self.learner.remember([step for _, step in journal.read(start, up_to_ord=meta["ord"])])
         self.link.ord = meta["ord"]
         self.learner.restore(dict(checkpoint.agent), checkpoint.loops["learner"])
