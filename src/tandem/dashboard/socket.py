@@ -123,7 +123,7 @@ class Pages:
         self._events = Tail(source.run / "events.jsonl")
         self._recent: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self._findings = json.dumps({"kind": "findings", "findings": [], "checklist": []})
-        self._beat: asyncio.Task[None] | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unwatch: dict[tuple[str, str], Callable[[], None]] = {}
         self._scenes: dict[str, Any] = {}
         self._pictures: dict[str, Camera] = {}
@@ -142,14 +142,14 @@ class Pages:
             await socket.close(1013, f"{MAX_PAGES} pages are open")
             return
         page = Page()
-        await self._read_all()
-        self._pages[page.id] = page
-        page.tell(json.dumps(self._hello(page)))
-        page.replace("findings", self._findings)
-        if self._beat is None or self._beat.done():
-            self._beat = asyncio.create_task(self._keep_time())
         deliverer = asyncio.create_task(self._deliver(page, socket))
         try:
+            with self._isolated("opening"):
+                await self._read_all()
+                page.tell(_json(self._hello(page)))
+                page.replace("findings", self._findings)
+            self._pages[page.id] = page
+            self._begin()
             while True:
                 self._hear(page, await socket.receive_text())
         except (WebSocketDisconnect, RuntimeError, KeyError):  # closed by either side, or not a text
@@ -157,6 +157,12 @@ class Pages:
         finally:
             deliverer.cancel()
             self._close(page)
+
+    def _begin(self) -> None:
+        """What runs while a page is open."""
+        for name, work in (("numbers", self._tell_numbers), ("findings", self._tell_findings)):
+            if name not in self._tasks or self._tasks[name].done():
+                self._tasks[name] = asyncio.create_task(work())
 
     async def _deliver(self, page: Page, socket: WebSocket) -> None:
         with contextlib.suppress(OSError, RuntimeError, WebSocketDisconnect):  # it has gone; its listener knows
@@ -180,7 +186,6 @@ class Pages:
             "live": self._source.stage is not None,
             "episodes": (self._source.run / "journal.db").exists(),
             "ppo": is_ppo(config),
-            "config": {name: config.get(name) for name in ("max_steps", "steps_per_update", "training_starts", "replay_buffer_capacity")},
             "plots": plots(config),
             "mapping": None if self._mapping is None else _mapping_for_page(self._mapping),
             "series": self._series.all(),
@@ -279,26 +284,29 @@ class Pages:
 
     # ---- what all see alike
 
-    async def _keep_time(self) -> None:
-        """While a page is open. A fault is told once, and the rest goes on."""
-        series_at = findings_at = 0.0
+    async def _tell_numbers(self) -> None:
+        series_at = 0.0
         while self._pages:
-            now = time.monotonic()
             with self._isolated("state"):
                 self._tell_state()
-            if now >= series_at:
-                series_at = now + SERIES_S
+            if time.monotonic() >= series_at:
+                series_at = time.monotonic() + SERIES_S
                 with self._isolated("series"):
                     await self._read_all()
                     self._tell_news()
-            if now >= findings_at:
-                with self._isolated("findings"):
-                    await self._look_for_findings()
-                findings_at = time.monotonic() + max(FINDINGS_S, (time.monotonic() - now) / FINDINGS_SHARE)
             await asyncio.sleep(STATE_S)
+
+    async def _tell_findings(self) -> None:
+        """Apart from the numbers: looking at a long run takes a while, and they do not wait for it."""
+        while self._pages:
+            began = time.monotonic()
+            with self._isolated("findings"):
+                await self._look_for_findings()
+            await asyncio.sleep(max(FINDINGS_S, (time.monotonic() - began) / FINDINGS_SHARE))
 
     @contextlib.contextmanager
     def _isolated(self, part: str) -> Any:
+        """A fault is told once, and the rest goes on."""
         try:
             yield
         except Exception as fault:  # whatever it is: a page is not worth a run
@@ -307,7 +315,7 @@ class Pages:
                 self._say(f"[PAGE] its {part} cannot be shown: {type(fault).__name__}: {fault}")
 
     def _tell_state(self) -> None:
-        text = json.dumps(self._state(), default=str)
+        text = _json(self._state())
         for page in self._pages.values():
             page.replace("state", text)
 
@@ -347,10 +355,12 @@ class Pages:
         async with self._reading:
             while await asyncio.to_thread(self._series.read):
                 pass
-            self._recent_new = await asyncio.to_thread(self._events.rows)
-        self._recent.extend(self._recent_new)
-        if self._recent_new:
-            self._broadcast({"kind": "events", "events": self._recent_new[-EVENTS_KEPT:]})
+            events = await asyncio.to_thread(self._events.rows)
+            while len(events) > EVENTS_KEPT and (more := await asyncio.to_thread(self._events.rows)):
+                events = more
+        self._recent.extend(events)
+        if events:
+            self._broadcast({"kind": "events", "events": events[-EVENTS_KEPT:]})
 
     def _tell_news(self) -> None:
         news = self._series.news()
@@ -360,12 +370,12 @@ class Pages:
     async def _look_for_findings(self) -> None:
         found = await self._source.findings("en")
         named = ("state", "severity", "findings", "checklist", "seconds")
-        self._findings = json.dumps({"kind": "findings", **{name: found.get(name) for name in named}}, default=str)
+        self._findings = _json({"kind": "findings", **{name: found.get(name) for name in named}})
         for page in self._pages.values():
             page.replace("findings", self._findings)
 
     def _broadcast(self, message: Map[str, Any]) -> None:
-        text = json.dumps(message, default=str)
+        text = _json(message)
         for page in self._pages.values():
             page.tell(text)
 
@@ -375,6 +385,22 @@ def _control(stage: Stage, source: str) -> dict[str, Any]:
     view = stage.newest(source)
     fields = {} if view is None else {name: getattr(view, name) for name in ("who", "state", "notice", "episode", "step")}
     return {"holder": stage.holder(source), **fields}
+
+
+def _json(message: Map[str, Any]) -> str:
+    """As browsers read it: they know no NaN, and one in an event must not cost the page all others."""
+    try:
+        return json.dumps(message, default=str, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(message), default=str)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _frame(header: Map[str, Any], payload: bytes) -> bytes:

@@ -51,7 +51,7 @@ def _run(
     timeout: float = 10.0,
 ) -> dict[str, Any]:
     port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
-    display.say(f"page: {_page_link(run.path, host, port, certificate is not None)}")
+    page = f"page: {_page_link(run.path, host, port, certificate is not None)}"
     hub = hub_part(
         run.path,
         host=host,
@@ -63,7 +63,7 @@ def _run(
         actor_settings={"seed": config.seed, "random_steps": config.random_steps, "reward_source": config.reward_source},
     )
     trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
-    return supervise(run.path, hub, trainer, actors, display.say, run.event)
+    return supervise(run.path, hub, trainer, actors, display.say, run.event, lambda: display.say(page))
 
 
 def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:

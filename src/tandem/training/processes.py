@@ -78,15 +78,22 @@ class Part:
 
 
 def supervise(
-    run: Path, hub: Part, trainer: Part, actors: Sequence[Part], say: Callable[[str], None], event: Callable[..., None]
+    run: Path,
+    hub: Part,
+    trainer: Part,
+    actors: Sequence[Part],
+    say: Callable[[str], None],
+    event: Callable[..., None],
+    listening: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Run them all until the trainer is done; returns its summary."""
+    """Run them all until the trainer is done; returns its summary. `listening` is called once the hub does."""
     parts = [hub, trainer, *actors]
     (run / "summary.json").unlink(missing_ok=True)  # of an earlier stop
     try:
         with _asked_to_stop() as asked:
             hub.start()
             _wait_for_hub(run, hub, asked)
+            listening()
             for part in (trainer, *actors):
                 part.start()
             _watch(trainer, parts, asked, say, event)

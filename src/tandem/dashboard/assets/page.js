@@ -120,7 +120,7 @@ class Page {
     this.mapping(told.mapping);
     this.browser ??= new Episodes(told);
     document.documentElement.classList.toggle("over", !told.live);
-    $("drive").hidden = $("mapping").hidden = $("axes").hidden = $("run-card").hidden = !told.live;
+    $("drive").hidden = $("mapping").hidden = $("axes").hidden = $("observed").hidden = $("run-card").hidden = !told.live;
     $("tab-episodes").hidden = !told.episodes;
     if (!told.live && !this.opened) this.tab(told.episodes && location.hash !== "#run" ? "episodes" : "run");
     text("learner-name", told.ppo ? "iterations" : "learner steps");
@@ -156,7 +156,8 @@ class Page {
     const images = Object.entries(this.told.spec.observation ?? {}).filter(([, entry]) => entry.dtype === "uint8" && entry.shape.length === 3);
     this.cameras([...images.map(([name]) => name), ...(scene.cameras ?? [])]);
     $("stage-empty").hidden = drawable && !!this.robot;
-    if (!drawable) text("stage-empty", "This environment has no shapes to draw; its numbers are below.");
+    if (!drawable) text("stage-empty", "This environment has no shapes to draw; what it observes is below.");
+    if (!drawable) $("observed").open = true;
   }
 
   cameras(names) {
@@ -182,7 +183,18 @@ class Page {
       make("span", "", success ? make("b", "", "success") : state === "running" ? "" : state),
     );
     this.showAxes(action);
+    this.showObservation();
     this.showWho();
+  }
+
+  /** A few times a second, and only while somebody reads it. */
+  showObservation() {
+    if (!$("observed").open || performance.now() - (this.observedAt ?? 0) < 200) return;
+    this.observedAt = performance.now();
+    $("observation").replaceChildren(...Object.entries(this.view.observation).flatMap(([name, values]) => {
+      const unit = this.told.spec.observation?.[name]?.unit;
+      return [make("dt", "", unit ? `${name} (${unit})` : name), make("dd", "", values.map((value) => value.toFixed(3)).join("  "))];
+    }));
   }
 
   showAxes(action) {
@@ -237,7 +249,11 @@ class Page {
   showWho() {
     const [name, tone, note] = this.who();
     const mine = name === "YOU";
-    if (this.hand.holding && this.view && this.view.holder !== this.id && performance.now() - this.tookAt > 800) this.hand.holding = false;
+    if (this.view?.holder === this.id) this.mineAt = performance.now();
+    if (this.hand.holding && performance.now() - this.mineAt > 2000) { // the robot has not heard of it, or somebody else has it
+      this.hand.holding = false;
+      this.say("You do not hold control any more.");
+    }
     if ($("who").className !== `who ${tone}`) $("who").className = `who ${tone}`;
     text("who-name", name);
     text("who-note", note);
@@ -360,7 +376,7 @@ class Page {
     this.waiting?.delete(which);
     if (problem) { this.say(order?.do === "take" ? `You cannot take over: ${problem}.` : problem); return; }
     if (!order) return;
-    if (order.do === "take") { this.hand.holding = true; this.tookAt = performance.now(); this.hand.beat(); }
+    if (order.do === "take") { this.hand.holding = true; this.mineAt = performance.now(); this.hand.beat(); }
     const done = { take: "", let_go: "", robot: { label: order.detail?.success ? "marked as success" : "marked as failure", pause: "paused", resume: "goes on", stop: "stopped" }[order.command], run: `${order.command}: asked` }[order.do];
     if (done) text("run-note", done);
   }
@@ -469,6 +485,7 @@ class Page {
       ["hub", status.up_s != null && this.live ? `up ${duration(status.up_s)}, ${pages} page${pages === 1 ? "" : "s"} open` : null],
     ].filter(([, value]) => value);
     $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
+    $("clocks-card").hidden = !words.length && !facts.length;
     if (journal.trouble) this.say(journal.trouble);
   }
 
