@@ -348,6 +348,17 @@ def bc(args: list[str]) -> None:
     _show_summary(clone_demos(asked, path, _display(asked.quiet, asked.json, False)), path, asked.json)
 
 
+def distill(args: list[str]) -> None:
+    """Teach a policy that sees less, by one that sees more."""
+    _compile_once()
+    from tandem.training.distill import DistillArgs
+    from tandem.training.distill import distill as teach
+
+    asked = tyro.cli(DistillArgs, args=args, prog="tandem distill")
+    path = asked.run or _new_run(f"{asked.task}_distill")
+    _show_summary(teach(asked, path, _display(asked.quiet, asked.json, False)), path, asked.json)
+
+
 def _new_run(name: str) -> Path:
     return Path("runs") / f"{name.replace(':', '_').replace('/', '_')}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
 
@@ -488,6 +499,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "actor": actor,
     "ppo": ppo,
     "bc": bc,
+    "distill": distill,
     "doctor": doctor,
     "dashboard": dashboard,
     "record": record,
@@ -498,7 +510,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "play": play,
     "tasks": tasks,
 }
-TAKE_ARGUMENTS = ("train", "learner", "actor", "ppo", "bc", "doctor")
+TAKE_ARGUMENTS = ("train", "learner", "actor", "ppo", "bc", "distill", "doctor")
 """Commands that read their own command line."""
 
 

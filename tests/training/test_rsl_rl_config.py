@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tandem.agents.rnd import RNDConfig
 from tandem.errors import ConfigError, FileMissing, FileUnreadable
 from tandem.training.ppo_recipes import ppo_defaults_for
 from tandem.training.rsl_rl_config import imported, read_rsl_rl_config
@@ -134,6 +135,27 @@ def test_a_4_x_configuration_with_memory_and_fewer_entries_for_the_policy(tmp_pa
     assert agent.critic_rnn_type == "none" and agent.std_type == "state" and agent.init_std == 1.0
     assert config.actor_entries == ("wrench", "tcp_pose") and config.critic_entries == ("wrench", "tcp_pose", "gear_phase")
     assert config.wandb == "gears" and agent.learning_rate == 5e-4 and agent.num_mini_batches == 16
+
+
+def test_curiosity_and_symmetry_are_taken_over() -> None:
+    rnd = {"num_outputs": 2, "predictor_hidden_dims": [32], "target_hidden_dims": [16, 16], "activation": "relu", "weight": 10.0}
+    rnd |= {"state_normalization": True, "reward_normalization": True, "learning_rate": "1e-4"}
+    rnd["weight_schedule"] = {"mode": "linear", "initial_step": 100, "final_step": 500, "final_value": 1.0}
+    symmetry = {"use_data_augmentation": True, "use_mirror_loss": True, "mirror_loss_coeff": 0.2, "data_augmentation_func": "mod:f"}
+    runner = changed(algorithm__rnd_cfg=rnd, algorithm__symmetry_cfg=symmetry, obs_groups__rnd_state=["position"])
+    found = imported(runner)
+    config = found.config
+    assert config.rnd == RNDConfig(
+        10.0, "linear", 100, 500, 1.0, 2, (32,), (16, 16), "relu", 1e-4, True, True, rnd_entries=("position",)
+    )  # fmt: skip
+    assert (config.agent.use_data_augmentation, config.agent.use_mirror_loss, config.agent.mirror_loss_coeff) == (True, True, 0.2)
+    told = {line.split(":")[0] for line in found.ignored}
+    assert {"algorithm.symmetry_cfg.data_augmentation_func", "algorithm.rnd_cfg.weight"} <= told
+    assert not imported(changed()).config.rnd.wanted
+    with pytest.raises(ConfigError) as wrong:
+        imported(changed(algorithm__rnd_cfg={**rnd, "predictor_hidden_dims": [-1], "wieght": 1}))
+    assert "algorithm.rnd_cfg.wieght: unknown key; did you mean algorithm.rnd_cfg.weight?" in str(wrong.value)
+    assert "algorithm.rnd_cfg.predictor_hidden_dims = [-1]" in str(wrong.value)
 
 
 def test_all_that_is_wrong_is_told_at_once_and_nothing_is_guessed() -> None:

@@ -27,6 +27,7 @@ from jax.lax import optimization_barrier
 from tandem.agents.adam import Adam, AdamState
 from tandem.agents.arrays import from_arrays, to_arrays
 from tandem.agents.losses import adapted_learning_rate, clipped_surrogate, clipped_value_loss
+from tandem.agents.symmetry import Mirror, with_symmetry
 from tandem.errors import ConfigError
 from tandem.networks import gaussian
 from tandem.networks.ensemble import Regressor
@@ -86,6 +87,12 @@ class PPOConfig:
     """Learn values in units of the returns' running std; what the critic predicts does not jump when that moves."""
     adam_epsilon: float = 1e-8
     """What keeps Adam from dividing by zero."""
+    use_data_augmentation: bool = False
+    """Learn from every sample in the mirror as well, where the task declares a symmetry."""
+    use_mirror_loss: bool = False
+    """Draw the policy in the mirror towards the mirrored policy."""
+    mirror_loss_coeff: float = 0.0
+    """Weight of that."""
 
     actor_hidden_dims: tuple[int, ...] = (256, 256, 256)
     """Units of the policy's hidden layers."""
@@ -129,6 +136,7 @@ class PPOConfig:
             ("learning_rate_factor", 1.0, np.inf),
             ("stop_kl", 0.0, np.inf),
             ("adam_epsilon", 0.0, np.inf),
+            ("mirror_loss_coeff", 0.0, np.inf),
             ("actor_rnn_hidden_dim", 1, np.inf),
             ("actor_rnn_num_layers", 1, np.inf),
             ("critic_rnn_hidden_dim", 1, np.inf),
@@ -229,6 +237,8 @@ class PPO:
     """Which numbers of an observation the policy sees; None: all."""
     critic_columns: tuple[int, ...] | None = None
     """Which the value network sees; it may see more than the policy, for it is not needed to act."""
+    mirror: Mirror | None = None
+    """The task's symmetry, where it is learned from."""
 
     @partial(jax.jit, static_argnames="self")
     def init(self, seed: int) -> PPOState:
@@ -374,6 +384,8 @@ class PPO:
 
     def _loss(self, networks: tuple[Gaussian, Regressor], chunk: Part) -> tuple[Array, Info]:
         samples = self.apart(chunk.rows, chunk.advantages)
+        if self.mirror is not None:
+            return with_symmetry(self.config, self.mirror, samples, lambda x: self._opinion(networks, x), self.loss)
         return self.loss(samples, self._opinion(networks, samples.observations))
 
     def loss(self, samples: Samples, new: Opinion) -> tuple[Array, Info]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout, Shape
 from tandem.envs.batch import BatchEnv
 from tandem.errors import ConfigError, NotFinite
@@ -26,8 +27,8 @@ clipped, and what is remembered after them. Most policies remember nothing: a si
 class Collector:
     """Holds the environments, the normaliser they are seen through, and the rollout they fill."""
 
-    def __init__(self, config: OnPolicyConfig, env: VectorEnv, memory_dim: int = 0) -> None:
-        self.env, self._config = env, config
+    def __init__(self, config: OnPolicyConfig, env: VectorEnv, memory_dim: int = 0, mirror: Mirror | None = None) -> None:
+        self.env, self._config, self._mirror = env, config, mirror
         self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
         self._layout = Layout(self.spec)
         mode = (env.metadata or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
@@ -44,6 +45,8 @@ class Collector:
         self._random = np.random.default_rng([config.seed, 1])
         self._raw = np.zeros((config.num_envs, self._layout.size), np.float32)
         self._memory = np.zeros_like(self.rollout.memory)
+        self.reached = np.zeros_like(self.rollout.observations) if config.rnd.wanted else None
+        """(T, N, D): what each step led to, not normalised; at the end of an episode its last observation. Only for who asks for it."""
         self.steps = 0
         """Of the environments, all rows together."""
         self.terms: Metrics = {}
@@ -51,6 +54,8 @@ class Collector:
         self.before: dict[str, Any] | None = None
         """The simulations when the rollout began, where they can be saved: with `acted` they can be lived again."""
         self.acted: list[np.ndarray] = []
+        self.lived: list[np.ndarray] = []
+        """What was seen at each step of the last rollout, (N, D) each: scaled, but not normalised."""
 
     def begin(self) -> None:
         """First episodes everywhere."""
@@ -82,7 +87,7 @@ class Collector:
         self.acted = []
         terms: dict[str, list[np.ndarray]] = {}
         shape = self._config.num_envs, self.spec.action_dim
-        seen = []
+        self.lived = seen = []
         while not self.rollout.full:
             x = self.observations
             actions, memory = act(x, self._random.standard_normal(shape, dtype=np.float32), self._memory)
@@ -97,6 +102,8 @@ class Collector:
             self.rollout.add(x, actions, reward, terminated, truncated, cut)
             seen.append(self._raw)
             self._raw = self._seen(observation, "the observation")
+            if self.reached is not None:
+                self.reached[self.rollout.steps - 1] = self._reached(terminated | truncated, info)
             self._memory = forgotten(memory, terminated | truncated)
             self.episodes.add(reward, terminated | truncated, info["success"])
             for name, values in info.get("reward_terms", {}).items():
@@ -104,9 +111,19 @@ class Collector:
             self.steps += shape[0]
         if self._config.obs_normalization:
             self.normaliser.take_down(np.stack(seen))
+            if self._mirror is not None:  # so that what is normalised and then mirrored is what is mirrored and then normalised
+                self.normaliser.take_down(self._mirror.observations(np.stack(seen)))
         figures = self.env.task.figures() if isinstance(self.env, BatchEnv) else {}
         self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in (terms | figures).items()}
         return self.rollout
+
+    def _reached(self, ended: np.ndarray, info: dict[str, Any]) -> np.ndarray:
+        if not ended.any():
+            return self._raw
+        last = {name: values[ended] for name, values in info["final_obs"].items()}
+        reached = self._raw.copy()
+        reached[ended] = self._seen(last, "the last observation of an episode", np.flatnonzero(ended))
+        return reached
 
     def _seen(self, observation: Observation, which: str, rows: np.ndarray | None = None) -> np.ndarray:
         flat = self._layout.flatten(observation, np.inf)

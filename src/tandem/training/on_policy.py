@@ -16,6 +16,8 @@ from gymnasium.vector import VectorEnv
 
 from tandem.agents.ppo import PPO, Samples
 from tandem.agents.recurrent_ppo import RecurrentPPO
+from tandem.agents.symmetry import Mirror
+from tandem.data.rollout import Rollout
 from tandem.envs.registry import TASKS, Reward, make_batch
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, SpecMismatch, TandemError
 from tandem.observations import Layout
@@ -23,10 +25,12 @@ from tandem.training.broken import FOLDER, keep_batch, keep_simulation
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
 from tandem.training.clocks import Clocks
 from tandem.training.collector import Act, Collector
+from tandem.training.curiosity import Curiosity
 from tandem.training.display import Display
 from tandem.training.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
 from tandem.training.hindsight import Hindsight
 from tandem.training.loggers import TensorBoard, WandB
+from tandem.training.mirror import mirror_for
 from tandem.training.policy import act_with, describe
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_display import Times, iteration_block
@@ -46,11 +50,13 @@ class OnPolicyRun:
     def __init__(self, config: OnPolicyConfig, run: RunFolder, env: VectorEnv, display: Display) -> None:
         self.config, self.run, self.display = config, run, display
         self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
-        self.agent = agent_for(config, self.spec)
+        mirror = mirror_for(config, env)
+        self.agent = agent_for(config, self.spec, mirror)
         self.reading = reading_of(self.agent, config.num_envs)
-        self.collector = Collector(config, env, self.reading.actor_memory_dim)
+        self.collector = Collector(config, env, self.reading.actor_memory_dim, mirror)
         self.state = self.agent.init(config.seed)
         self.hindsight = Hindsight(config, self.reading, self.spec)
+        self.curiosity = Curiosity(config, self.spec) if config.rnd.wanted else None
         self._random = np.random.default_rng([config.seed, 2])
         self.iterations = 0
         self.progress = Progress()
@@ -70,8 +76,9 @@ class OnPolicyRun:
         began = time.perf_counter()
         rollout = self.collector.collect(self.acting())
         collected = time.perf_counter()
+        rewarded = self._reward_novelty(rollout)
         self.state, samples, judged = self.hindsight.judge(self.state, rollout, self.collector.observations)
-        learned = self._update(samples)
+        learned = self._update(samples) | rewarded
         times = Times(collected - began, time.perf_counter() - collected)
         self.iterations += 1
         self._after_iteration(judged | learned | self.collector.episodes.metrics() | self.collector.terms, times)
@@ -80,6 +87,14 @@ class OnPolicyRun:
     def acting(self) -> Act:
         """The policy as it is now, for the collector. A few rows are sooner computed here than by threads that have to be woken."""
         return self.reading.acting(self.state, by_numpy=self.config.num_envs <= FEW)
+
+    def _reward_novelty(self, rollout: Rollout) -> Metrics:
+        """With random network distillation: rewards for what is new, which is then learned to be less so."""
+        reached = self.collector.reached
+        if self.curiosity is None or reached is None:
+            return {}
+        before = self.collector.steps // self.config.num_envs - self.config.num_steps_per_env
+        return self.curiosity.reward(rollout, reached, before) | self.curiosity.learn(reached)
 
     def _update(self, samples: Samples) -> Metrics:
         """All gradient steps of an iteration; then the normaliser may move."""
@@ -165,6 +180,7 @@ class OnPolicyRun:
             "critic_memory": self.reading.critic_memory,
             "random": json.dumps(self._random.bit_generator.state),
             "hindsight": self.hindsight.state(),
+            "curiosity": None if self.curiosity is None else self.curiosity.state(),
             "progress": dataclasses.asdict(self.progress),
         }
         write_policy(self.run.checkpoints / "latest.safetensors", self.snapshot(), self.spec, learned_by="ppo")
@@ -189,6 +205,8 @@ class OnPolicyRun:
         self.collector.restore(loops["collector"])
         self._random.bit_generator.state = json.loads(loops["random"])
         self.hindsight.restore(loops["hindsight"])
+        if self.curiosity is not None and loops.get("curiosity") is not None:
+            self.curiosity.restore(loops["curiosity"])
         exact = loops["collector"].get("env") is not None
         if exact:
             self.reading.critic_memory = np.array(loops["critic_memory"])
@@ -226,11 +244,11 @@ def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray
     return np.stack([random.permutation(samples) for _ in range(epochs)]).astype(np.int32)
 
 
-def agent_for(config: OnPolicyConfig, spec: Spec) -> PPO | RecurrentPPO:
+def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) -> PPO | RecurrentPPO:
     """The agent of a task; what it may not see it does not get."""
     layout = Layout(spec)
-    seen = [tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries)]
-    agent = PPO(config.agent, layout.size, spec.action_dim, *seen)
+    actor, critic = (tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries))
+    agent = PPO(config.agent, layout.size, spec.action_dim, actor, critic, mirror)
     return RecurrentPPO(agent) if config.agent.recurrent else agent
 
 
@@ -238,7 +256,7 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_batch(config.task, config.num_envs, reward=_reward(config), practice=config.practice)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
-    agent_for(config, spec)
+    agent_for(config, spec, mirror_for(config, env))
     if config.wandb:
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind

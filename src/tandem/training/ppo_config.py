@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from tandem.agents.ppo import PPOConfig
+from tandem.agents.rnd import RNDConfig
 from tandem.envs.gear_assembly.practice import Practice
 from tandem.errors import ConfigError
 
@@ -19,6 +20,7 @@ class OnPolicyConfig:
 
     task: tyro.conf.Suppress[str] = ""
     agent: PPOConfig = field(default_factory=PPOConfig)
+    rnd: RNDConfig = field(default_factory=RNDConfig)
 
     seed: int = 0
     """Of the networks, the noise, the order of the samples and the simulations."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.agents.ppo import PPOConfig
+from tandem.agents.rnd import RNDConfig
 from tandem.envs.gear_assembly.practice import Practice
 from tandem.errors import ConfigError
 from tandem.training.ppo_config import OnPolicyConfig
@@ -165,15 +166,16 @@ def _given(args: list[str]) -> dict[str, str]:
 
 def ppo_config_of(run: RunFolder) -> OnPolicyConfig:
     """The configuration a run was started with."""
-    saved = run.config["config"]
+    saved = {"rnd": {}} | run.config["config"]  # runs of before there was any have none of it
     if "num_steps_per_env" not in saved:
         raise ConfigError(f"run {run.path} was not trained with PPO; go on with it by `tandem train --resume {run.path}`")
-    for part, kind in ((saved, OnPolicyConfig), (saved["agent"], PPOConfig)):
+    for part, kind in ((saved, OnPolicyConfig), (saved["agent"], PPOConfig), (saved["rnd"], RNDConfig)):
         unknown = set(part) - {field.name for field in dataclasses.fields(kind)}
         if unknown:
             raise ConfigError(f"run {run.path} was configured by another version of Tandem: unknown settings {', '.join(sorted(unknown))}")
     settings: dict[str, Any] = _tuples(saved) | {
         "agent": PPOConfig(**_tuples(saved["agent"])),
+        "rnd": RNDConfig(**_tuples(saved["rnd"])),
         "practice": Practice(**saved.get("practice", {})),
     }
     return OnPolicyConfig(**settings)

@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 
 from tandem.agents.ppo import PPOConfig
+from tandem.agents.rnd import RNDConfig
 from tandem.errors import ConfigError, FileMissing, FileUnreadable
 from tandem.networks.mlp import ACTIVATIONS
 from tandem.networks.recurrent import RNN_TYPES
@@ -54,6 +55,10 @@ RUNNER = {
 }  # fmt: skip
 ALGORITHM = {*SAME_PPO, "class_name", "optimizer", "share_cnn_encoders", "rnd_cfg", "symmetry_cfg"}
 ALGORITHM |= {"use_mixed_precision", "grad_reduce_bucket_mb"}
+SAME_SYMMETRY = ("use_data_augmentation", "use_mirror_loss", "mirror_loss_coeff")
+SAME_RND = ("weight", "num_outputs", "learning_rate", "state_normalization", "reward_normalization")
+HIDDEN_RND = ("predictor_hidden_dims", "target_hidden_dims")
+SCHEDULE = ("initial_step", "final_step", "final_value")
 RNN = {"rnn_type", "rnn_hidden_dim", "rnn_num_layers"}
 MODEL = {"class_name", "hidden_dims", "activation", "obs_normalization", "cnn_cfg", *RNN}
 OLD_DISTRIBUTION = {"stochastic", "init_noise_std", "noise_std_type", "state_dependent_std"}
@@ -101,17 +106,18 @@ class _Reading:
             self._refuse("clip_actions", given["clip_actions"], "actions are clipped to [-1, 1]; an action's size is the task's scale")
         if given.get("resume"):
             self._refuse("resume", True, "`tandem ppo --resume RUN` goes on with a run of ours")
-        settings |= self._logger(given) | self._groups(given.get("obs_groups"))
-        algorithm = self._part(given, "algorithm")
-        agent, extra = self._algorithm(algorithm)
+        entries = self._groups(given.get("obs_groups"))
+        agent, rnd = self._algorithm(self._part(given, "algorithm"))
+        rnd |= {"rnd_entries": entries.pop("rnd_entries")} if "rnd_entries" in entries else {}
+        settings |= self._logger(given) | entries
         models, normalised = self._models(self._part(given, "actor"), self._part(given, "critic"))
         if normalised is not None:
             settings["obs_normalization"] = normalised
-        return None if self.problems else self._made(settings | extra, agent | models)
+        return None if self.problems else self._made(settings, agent | models, rnd)
 
-    def _made(self, settings: dict[str, Any], agent: dict[str, Any]) -> OnPolicyConfig | None:
+    def _made(self, settings: dict[str, Any], agent: dict[str, Any], rnd: dict[str, Any]) -> OnPolicyConfig | None:
         try:
-            return OnPolicyConfig(agent=PPOConfig(**agent), **settings)
+            return OnPolicyConfig(agent=PPOConfig(**agent), rnd=RNDConfig(**rnd), **settings)
         except ConfigError as problem:
             self.problems.append(str(problem))
             return None
@@ -137,9 +143,9 @@ class _Reading:
         if not isinstance(groups, Mapping):
             self._refuse("obs_groups", groups, "it is a table of sets, each with the names of its entries")
             return {}
-        self._known(groups, {"actor", "critic", "policy"}, "obs_groups.")
+        self._known(groups, {"actor", "critic", "policy", "rnd_state"}, "obs_groups.")
         wanted = {}
-        for ours, name in (("actor_entries", "actor"), ("critic_entries", "critic")):
+        for ours, name in (("actor_entries", "actor"), ("critic_entries", "critic"), ("rnd_entries", "rnd_state")):
             names = groups.get(name)
             if names is None or list(names) == ["policy"]:
                 continue
@@ -149,7 +155,7 @@ class _Reading:
         return wanted
 
     def _algorithm(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """PPO's settings, and those of the run that rsl_rl keeps beside them."""
+        """PPO's settings, and those of random network distillation."""
         at = "algorithm."
         self._known(given, ALGORITHM, at)
         self._class(given, "class_name", at, ("PPO",), {"Distillation": "`tandem distill` teaches a student"})
@@ -160,11 +166,29 @@ class _Reading:
             self._refuse(f"{at}optimizer", given["optimizer"], "there is adam")
         if given.get("share_cnn_encoders"):
             self._refuse(f"{at}share_cnn_encoders", True, "there are no convolutional models yet")
-        if given.get("rnd_cfg") is not None:
-            self._refuse(f"{at}rnd_cfg", "a table", "there is no random network distillation")
-        if given.get("symmetry_cfg") is not None:
-            self._refuse(f"{at}symmetry_cfg", "a table", "there is no symmetry")
-        return settings, {}
+        settings |= self._symmetry(self._part(given, "symmetry_cfg", at))
+        return settings, self._rnd(self._part(given, "rnd_cfg", at))
+
+    def _symmetry(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        at = "algorithm.symmetry_cfg."
+        self._known(given, {*SAME_SYMMETRY, "data_augmentation_func"}, at)
+        return self._same(given, SAME_SYMMETRY, PPOConfig, at)
+
+    def _rnd(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Random network distillation, with its schedule, which rsl_rl keeps in a table of its own."""
+        at = "algorithm.rnd_cfg."
+        self._known(given, {*SAME_RND, *HIDDEN_RND, "activation", "weight_schedule"}, at)
+        settings = self._same(given, SAME_RND, RNDConfig, at, prefix="rnd_")
+        settings |= {f"rnd_{name}": self._units(given[name], f"{at}{name}") for name in HIDDEN_RND if name in given}
+        settings |= {f"rnd_{name}": value for name, value in self._shared(given, {}, "activation", ACTIVATIONS).items()}
+        if given.get("weight"):
+            self.ignored.append(f"{at}weight: taken over, but not multiplied by the control period: rewards are not, here")
+        schedule = self._part(given, "weight_schedule", at)
+        self._known(schedule, {"mode", *SCHEDULE}, f"{at}weight_schedule.")
+        if schedule:
+            settings["rnd_weight_schedule"] = str(schedule.get("mode", "constant"))
+            settings |= self._same(schedule, SCHEDULE, RNDConfig, f"{at}weight_schedule.", prefix="rnd_")
+        return settings
 
     def _models(self, actor: Mapping[str, Any], critic: Mapping[str, Any]) -> tuple[dict[str, Any], bool | None]:
         """Settings of both networks, and whether observations are normalised."""
@@ -247,11 +271,12 @@ class _Reading:
 
     # ---- one key
 
-    def _part(self, given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-        part = given.get(name, {})
-        if isinstance(part, Mapping):
-            return part
-        self._refuse(name, part, "it is a table")
+    def _part(self, given: Mapping[str, Any], name: str, at: str = "") -> Mapping[str, Any]:
+        """A table inside; one that is None is empty."""
+        part = given.get(name)
+        if part is None or isinstance(part, Mapping):
+            return part or {}
+        self._refuse(f"{at}{name}", part, "it is a table")
         return {}
 
     def _known(self, given: Mapping[str, Any], known: set[str], at: str) -> None:
@@ -270,10 +295,8 @@ class _Reading:
             self._refuse(f"{at}{name}", asked, (others or {}).get(short, f"there is {' and '.join(known)}"))
         return short
 
-    def _same(
-        self, given: Mapping[str, Any], names: Iterable[str], kind: type[PPOConfig] | type[OnPolicyConfig], at: str, prefix: str = ""
-    ) -> dict[str, Any]:
-        """Keys whose meaning is ours, as values of the type that ours have."""
+    def _same(self, given: Mapping[str, Any], names: Iterable[str], kind: type, at: str, prefix: str = "") -> dict[str, Any]:
+        """Keys whose meaning is ours, as values of the type that ours have. `prefix` is what ours have in front."""
         types = {entry.name: type(entry.default) for entry in dataclasses.fields(kind)}
         return {f"{prefix}{name}": self._number(given[name], f"{at}{name}", types[f"{prefix}{name}"]) for name in names if name in given}
 
