@@ -19,7 +19,7 @@ from tandem.training.on_policy import train_ppo
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_recipes import ppo_config_of
 from tandem.training.run import RunFolder
-from tests.training.test_on_policy import parts_of
+from tests.training.ppo_samples import parts_of
 
 X = np.random.default_rng(0).standard_normal((32, 3)).astype(np.float32)
 

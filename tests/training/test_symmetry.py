@@ -23,7 +23,7 @@ from tandem.training.on_policy import OnPolicyRun, train_ppo
 from tandem.training.policy import act_with, load_policy
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.types import Entry, Spec, Symmetry
-from tests.training.test_on_policy import SMALL, parts_of
+from tests.training.ppo_samples import SMALL, parts_of
 
 
 def swapped(x: np.ndarray, at: int) -> np.ndarray:
