@@ -44,7 +44,7 @@ class Corridor(gymnasium.Env):
         return np.array([self.place], np.float32), float(there), there, not there and self.steps >= 60, {}
 
 
-gymnasium.register("Corridor-v0", Corridor, disable_env_checker=True)
+gymnasium.register("Corridor-v0", lambda **_: Corridor(), disable_env_checker=True)
 CORRIDOR = OnPolicyConfig(
     task="Corridor-v0",
     agent=PPOConfig(actor_hidden_dims=(16, 16), critic_hidden_dims=(16, 16), gamma=0.98, entropy_coef=0.001, normalize_values=True),

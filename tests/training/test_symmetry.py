@@ -193,7 +193,7 @@ def throw(ball: np.ndarray) -> np.ndarray:
     return np.stack([ball[..., 0], np.sin(4 * ball[..., 1])], axis=-1)
 
 
-gymnasium.register("OneSided-v0", OneSided, disable_env_checker=True)
+gymnasium.register("OneSided-v0", lambda **_: OneSided(), disable_env_checker=True)
 ONE_SIDED = OnPolicyConfig(
     task="OneSided-v0",
     agent=PPOConfig(actor_hidden_dims=(32,), critic_hidden_dims=(16,), entropy_coef=0.0, init_std=0.5),
