@@ -61,7 +61,7 @@ class DistillConfig:
     gradient_length: int = 15
     """Steps that a gradient reaches back, and after which one is made."""
     learning_rate: float = 1e-3
-    """Of Adam."""
+    """Of the student's Adam."""
     max_grad_norm: float | None = None
     """Longest gradient. Default: any."""
     loss_type: LossType = "mse"
