@@ -12,14 +12,12 @@ learner of some twenty steps a second makes beside a robot at 10 Hz.
 * `intervened_share_first`, `_last`: share of the steps that the person made, in the first and in the last tenth of the runs with one.
 * `key_to_action_ms_p95`: from a page's `steer` at the hub until the robot has executed it, through a real hub and WebSocket and an actor
   process at 10 Hz, while niced processes use all cores. The simulation's own time for the step is in it.
-* `trainer_slowdown_10_pages`: measured where `benchmarks/page_load.py` is there to open pages.
+* `trainer_slowdown_10_pages`: how much slower the trainer learns while ten pages are open (`benchmarks/pages.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 import multiprocessing
 import os
 import random
@@ -207,13 +205,6 @@ def _delays(asked: list[tuple[float, np.ndarray]], executed: list[tuple[float, l
     return 1e3 * np.array(found)
 
 
-def trainer_slowdown(quick: bool) -> float | None:
-    """With ten pages open, by who can open pages; None where there is nobody."""
-    if importlib.util.find_spec("benchmarks.page_load") is None:
-        return None
-    return importlib.import_module("benchmarks.page_load").trainer_slowdown(10, quick)
-
-
 def main(
     seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_intervention")
 ) -> None:
@@ -225,6 +216,8 @@ def main(
         json: One JSON object instead of the table.
         runs: Folder of all the runs.
     """
+    from benchmarks.pages import trainer_slowdown  # late: that one uses the processes of this one
+
     runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
     display = Display("quiet" if json else "lines")
     outcomes: dict[str, list[Outcome]] = {"person:scripted": [], "none": []}
@@ -250,9 +243,7 @@ def main(
         "key_to_action_ms_p50": float(np.percentile(latency, 50)),
         "key_to_action_ms_p95": float(np.percentile(latency, 95)),
     }
-    slowdown = trainer_slowdown(quick)
-    if slowdown is not None:
-        report.figures["trainer_slowdown_10_pages"] = slowdown
+    report.figures["trainer_slowdown_10_pages"] = trainer_slowdown(10, quick)
     report.show(json)
 
 

@@ -326,7 +326,8 @@ def test_unknown_names_are_refused_before_anything_is_written(settings: dict[str
     ("arguments", "preset"),
     [
         (["cartpole"], "cartpole"),
-        (["--verbose", "gear_assembly"], "rsl_rl"),
+        (["--verbose", "gear_assembly"], "gear_assembly"),
+        (["--verbose", "my_robot"], "rsl_rl"),
         (["HalfCheetah-v4", "--seed", "3"], "gym_mujoco"),
         (["--num-envs", "8", "my_robot:Arm-v0"], "gym_mujoco"),
         (["HalfCheetah-v4", "--preset", "rsl_rl"], "rsl_rl"),
@@ -359,7 +360,7 @@ def test_ends_of_the_wrong_shape_are_refused_at_the_first_step() -> None:
     collector = Collector(SMALL, Misshapen(make_batch("cartpole", 8)))  # pyright: ignore[reportArgumentType]
     collector.begin()
     with pytest.raises(InvalidTransition, match=r"'terminated' has shape \(8, 1\), expected \(8,\)"):
-        collector.collect(lambda x, noise: noise)
+        collector.collect(lambda x, noise, memory: (noise, memory))
 
 
 def test_a_batch_that_resets_in_a_step_of_its_own_is_refused() -> None:
@@ -383,7 +384,7 @@ def test_an_observation_buffer_that_is_used_again_does_not_change_what_was_store
     env.step = reusing
     for collector in collectors:
         collector.begin()
-        collector.collect(lambda x, noise: noise)
+        collector.collect(lambda x, noise, memory: (noise, memory))
     assert np.array_equal(collectors[0].rollout.observations, collectors[1].rollout.observations)
     assert len(np.unique(collectors[0].rollout.observations[:, 0, 0])) == 8
 
@@ -435,6 +436,7 @@ def test_few_and_many_simulations_are_acted_in_alike(tmp_path: Path, monkeypatch
     parts = parts_of(replace(EVERYTHING, actor_entries=("position",)), tmp_path / "run")
     random = np.random.default_rng(0)
     x, noise = random.standard_normal((8, 4), dtype=np.float32), random.standard_normal((8, 1), dtype=np.float32)
-    few = parts.acting()(x, noise)
+    nothing = np.zeros((8, 0), np.float32)
+    few, _ = parts.acting()(x, noise, nothing)
     monkeypatch.setattr(on_policy, "FEW", 0)
-    np.testing.assert_allclose(few, parts.acting()(x, noise), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(few, parts.acting()(x, noise, nothing)[0], rtol=1e-5, atol=1e-6)

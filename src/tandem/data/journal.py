@@ -85,6 +85,16 @@ class Source(NamedTuple):
     last_seq: int
 
 
+class EpisodeRows(NamedTuple):
+    """Where the accepted steps of an episode lie."""
+
+    source: str
+    episode: int
+    steps: int
+    first_ord: int
+    last_ord: int
+
+
 class Counts(NamedTuple):
     accepted: int
     rejected: int
@@ -239,6 +249,20 @@ class Journal:
     def sources(self) -> list[Source]:
         """Who sent steps, and how many: a source without gaps has as many as its last seq says."""
         return [Source(*row) for row in self._rows("SELECT source, count(*), min(seq), max(seq) FROM steps GROUP BY source")]
+
+    def episodes(self, count: int, *, before: int = 0) -> list[EpisodeRows]:
+        """The `count` episodes that began last, newest first; with `before`, of those that began before that row."""
+        query = (
+            "SELECT source, episode, count(*), min(ord) AS first, max(ord) FROM steps WHERE status = 'accepted' "
+            "GROUP BY source, episode HAVING first < ? ORDER BY first DESC LIMIT ?"
+        )
+        return [EpisodeRows(*row) for row in self._rows(query, (before or COUNT_LIMIT, count))]
+
+    def episode(self, source: str, episode: int, *, between: tuple[int, int] = (0, COUNT_LIMIT)) -> list[Transition]:
+        """Its accepted steps, in their order; `between` which rows they lie, where that is known, saves looking at all others."""
+        query = "SELECT ord, seq, record FROM steps WHERE source = ? AND episode = ? AND ord BETWEEN ? AND ? AND status = 'accepted'"
+        rows = self._rows(f"{query} ORDER BY seq", (source, episode, *between))
+        return [self._decoded(number, source, seq, record) for number, seq, record in rows]
 
     def last_ord(self) -> int:
         """The bookmark after everything stored so far."""

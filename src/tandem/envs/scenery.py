@@ -48,13 +48,14 @@ class Scenery:
     def description(self) -> dict[str, Any]:
         """As `link.messages.Scene` carries it: bodies by name, geoms in the frames of their bodies, a good place to look from."""
         model = self._model
-        told = {"bodies": [], "geoms": [], "camera": _LOOK, "axes": self._axes, "control_hz": self._control_hz}
+        told = {"bodies": [], "geoms": [], "camera": _LOOK, "axes": self._axes, "control_hz": self._control_hz, "cameras": []}
         if model is None:
             return told
         self.poses()
         return told | {
             "bodies": [model.body(i).name or f"body {i}" for i in range(model.nbody)],
             "geoms": [_geom(model, i) for i in range(model.ngeom) if _is_shown(model, i)],
+            "cameras": [model.camera(i).name for i in range(model.ncam) if model.camera(i).name] if self._batch is not None else [],
             "camera": _look(model, self._data if self._data is not None else self._inner.data, self._camera),  # pyright: ignore
         }
 

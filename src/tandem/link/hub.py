@@ -529,6 +529,9 @@ class Hub:
         return _rows_after(self.run / "events.jsonl", after)
 
     async def _api_findings(self, lang: str = "en") -> dict[str, Any]:
+        return await self.findings(lang)
+
+    async def findings(self, lang: str = "en") -> dict[str, Any]:
         """What is wrong with this run, by whoever was given to the hub to tell; in a thread, for it reads files."""
         async with self._diagnosing:
             now = time.monotonic()

@@ -10,10 +10,11 @@ from typing import Any
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
+from tandem.link.folder import run_token
 from tandem.training.config import LearnerArgs, RunArgs, TrainArgs, TrainConfig
 from tandem.training.display import Display
 from tandem.training.loggers import WandB
-from tandem.training.policy import load_policy
+from tandem.training.policy import policy_to_start_from
 from tandem.training.processes import Part, actor_part, hub_part, supervise, trainer_part
 from tandem.training.run import RunFolder, plain
 from tandem.types import Spec
@@ -49,10 +50,12 @@ def _run(
     key: Path | None = None,
     timeout: float = 10.0,
 ) -> dict[str, Any]:
+    port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
+    page = f"page: {_page_link(run.path, host, port, certificate is not None)}"
     hub = hub_part(
         run.path,
         host=host,
-        port=asked.port or _free_port(host),  # chosen once: a hub that is started again is found where it was
+        port=port,
         certificate=plain(certificate),
         key=plain(key),
         timeout_s=timeout,
@@ -60,7 +63,7 @@ def _run(
         actor_settings={"seed": config.seed, "random_steps": config.random_steps, "reward_source": config.reward_source},
     )
     trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
-    return supervise(run.path, hub, trainer, actors, display.say, run.event)
+    return supervise(run.path, hub, trainer, actors, display.say, run.event, lambda: display.say(page))
 
 
 def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
@@ -73,7 +76,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
     for file in config.demos:
         load_demos(file, spec)
     if asked.init_from is not None:
-        load_policy(asked.init_from, spec=spec)
+        policy_to_start_from(asked.init_from, spec)
     if config.wandb:
         WandB.require()
     return RunFolder.create(path, config, spec)
@@ -94,6 +97,12 @@ def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
 def _free_port(host: str) -> int:
     with socket.create_server((host, 0)) as listening:
         return listening.getsockname()[1]
+
+
+def _page_link(run: Path, host: str, port: int, tls: bool) -> str:
+    """With the token, which lets a browser in; on this machine for a hub that listens everywhere."""
+    here = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"{'https' if tls else 'http'}://{here}:{port}/?token={run_token(run)}"
 
 
 def _reachable(asked: LearnerArgs) -> str:

@@ -38,6 +38,7 @@ from tandem.teleop.steering import Hand, Steering
 from tandem.training.actor import RewardSource
 from tandem.training.control_loop import Rhythm
 from tandem.training.limits import Limits, settings_for
+from tandem.training.photographs import Photographs
 from tandem.training.showing import Showing
 from tandem.types import Observation, Spec, Transition
 
@@ -72,7 +73,7 @@ def teach(
     client = ActorClient(hub.address, spec, token=run_token(run), name="recording", rows=1, pace="realtime", spool=run / "spool")
     try:
         client.connect(_START_S)
-        say(f"open http://{hub.address}/ to record; the token is in {run / 'token'}")
+        say(f"page to record with: http://{hub.address}/?token={run_token(run)}")
         operator = device.name if device else "browser"
         with DemoWriter(folder, spec, operator=operator, seed=seed) as writer:
             teacher = Teacher(env, client, writer, demos, seed, device, reward_source, say)
@@ -81,6 +82,8 @@ def teach(
                 teacher.run(stopped)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}.") from None
+            finally:
+                teacher.photographs.close()
             return writer.finish()
     finally:
         client.close(0.0)
@@ -112,7 +115,14 @@ class Teacher:
         self._steering = Steering(self.spec.action_dim, Still(self.spec.action_dim), hand)
         self._limits = Limits(self.spec, settings_for(self.spec.task, realtime=True))
         camera = TASKS[self.spec.task].camera if self.spec.task in TASKS else None
-        self._showing = Showing(self, client, lambda: Scenery(env, axis_names(self.spec.action_dim), self.spec.control_hz, camera))
+        rows: Any = getattr(env.unwrapped, "rows", env)
+        self.photographs = Photographs(rows, client, say)
+        self._showing = Showing(
+            self,
+            client,
+            lambda: Scenery(env, axis_names(self.spec.action_dim), self.spec.control_hz, camera),
+            take_picture=self.photographs.take,
+        )
         self._rhythm = Rhythm(self.spec.control_hz)
         self._recorder = EpisodeRecorder(self.spec, source="")
         self._episode: list[Transition] = []
