@@ -10,7 +10,7 @@ from tandem.teleop.scripted_person import Manner, ScriptedPerson
 from tandem.teleop.steering import Steering
 from tandem.training.operators import make_operators, scripted_people
 
-MANNER = Manner(look_on=(5, 5), compare=4, correct=(3, 3), try_again=(4, 4), see_through=30)
+MANNER = Manner(often=1.0, look_on=(5, 5), compare=4, correct=(3, 3), try_again=(4, 4), see_through=30)
 PROPOSED = np.zeros(1, np.float32)
 
 
@@ -73,6 +73,12 @@ def test_it_helps_less_as_the_policy_succeeds_alone() -> None:
     assert not any(episode(standing_in, [1.0] * 40)), "one that always succeeds may stand for once"
     # forty steps without success: one of ten, so one time in ten it helps
     assert standing_in.readiness == pytest.approx(0.1)
+
+
+def test_some_episodes_are_the_policys_own_whatever_happens() -> None:
+    standing_in, _ = person(often=0.5)
+    helped = [any(episode(standing_in, [1.0] * 40)) for _ in range(200)]
+    assert 80 <= sum(helped) <= 120  # half of 200, and three standard deviations of 7
 
 
 def test_a_success_with_help_does_not_make_it_less_ready() -> None:

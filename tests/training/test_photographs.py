@@ -53,7 +53,6 @@ import numpy as np
 from PIL import Image
 from tandem.envs.registry import make_batch
 from tandem.training.photographs import Photographs
-from tests.drawing import drawing  # noqa: F401  a fixture
 class Audience:
     seen = []
     def show(self, seen): self.seen.append(seen)
