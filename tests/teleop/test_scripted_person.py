@@ -104,13 +104,16 @@ def test_the_same_seed_helps_at_the_same_moments_and_a_saved_one_goes_on() -> No
                 one.restore(memory)
             action, by_person = one.decide(observation, fumbling.decide(observation)[0])
             lived.append((by_person, action.tobytes()))
-            observation, *_ = env.step(action)
+            observation, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                observation, _ = env.reset(seed=step)
+                one.reset()
         return lived
 
-    first = life(60)
+    first = life(120)
     assert any(helped for helped, _ in first) and not all(helped for helped, _ in first)
-    assert life(60) == first
-    assert life(60, saved_at=31) == first
+    assert life(120) == first
+    assert life(120, saved_at=31) == first
 
 
 def test_every_robot_has_a_person_of_its_own_and_a_page_may_still_take_the_first() -> None:

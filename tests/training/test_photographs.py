@@ -58,7 +58,7 @@ class Audience:
     def show(self, seen): self.seen.append(seen)
 env = make_batch("reach", 1)
 env.reset(seed=0)
-photographs = Photographs(env, Audience, print)
+photographs = Photographs(env, Audience(), print)
 began = time.perf_counter()
 photographs.take("front", {})
 took = time.perf_counter() - began
