@@ -40,6 +40,7 @@ WITHOUT_JAX = (
     "tandem.training.teaching",
     "tandem.teleop.devices",
     "tandem.training.policy",
+    "tandem.training.export",
     "tandem.link.inproc",
     "tandem.link.client",
     "tandem.link.hub",

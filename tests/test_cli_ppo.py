@@ -41,3 +41,17 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path: Path) ->
     )
     assert_refused(tandem("record", "reach", "--operator", "policy:nowhere", cwd=tmp_path), "there is no policy nowhere")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_policy_with_memory_is_trained_resumed_and_evaluated_and_starts_no_rlpd(tmp_path: Path) -> None:
+    few = ("--num-envs", 4, "--num-steps-per-env", 8, "--num-learning-epochs", 1, "--final-episodes", 3, "--quiet")
+    small = ("--actor-rnn-hidden-dim", 4, "--critic-rnn-hidden-dim", 4, "--actor-hidden-dims", 4, "--critic-hidden-dims", 4)
+    assert_done(tandem("ppo", "recall", *few, *small, "--max-iterations", 1, "--run", "run", cwd=tmp_path))
+    assert_done(tandem("ppo", "--resume", "run", "--max-iterations", 2, "--quiet", cwd=tmp_path))
+    assert_done(tandem("eval", "run", "--episodes", 3, cwd=tmp_path), "recall, policy version")
+    refused = tandem("train", "recall", "--init-from", "run", "--run", "other", cwd=tmp_path)
+    assert_refused(refused, "RLPD cannot start from the policy of run", "recurrent layers")
+    assert_refused(
+        tandem("ppo", "recall", "--num-envs", 2, cwd=tmp_path), "num_envs = 2 environments do not divide", "num_mini_batches = 4"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -49,7 +49,8 @@ def record(
 
     Args:
         task: A task (see `tandem tasks`).
-        operator: Who demonstrates: `scripted`, `policy:RUN` (what a run has learned), or a person: `browser`, `spacemouse` or `gamepad`.
+        operator: Who demonstrates: `scripted`, `policy:RUN` (what a run has learned, or a FILE.onnx), or a person with a `browser`,
+            `spacemouse` or `gamepad`.
         demos: How many successful episodes to keep.
         out: Folder of the new file.
         seed: Start of the first attempt; attempt i uses seed + i.
@@ -72,10 +73,10 @@ def record(
         return
     env = make(task)
     if operator.startswith("policy:"):
-        from tandem.training.policy import PolicyOperator, load_policy
+        from tandem.training.policy import PolicyOperator, load_any_policy
 
         spec = env.get_wrapper_attr("task_spec")
-        person = PolicyOperator(load_policy(Path(operator.removeprefix("policy:")), spec=spec)[0], spec)
+        person = PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=spec)[0], spec)
     elif operator == "scripted":
         person = make_expert(task, seed)
     else:
@@ -175,6 +176,7 @@ def demos(action: Annotated[Literal["inspect", "validate"], tyro.conf.Positional
 def play(
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK|RUN")],
     operator: Literal["scripted", "random", "zero"] = "scripted",
+    policy: Path | None = None,
     episodes: int = 3,
     seed: int = 0,
     out: Path = Path("videos"),
@@ -184,8 +186,9 @@ def play(
     """Watch a task being done, or what a run has learned: in a window, or as an MP4 and a strip of pictures without a screen.
 
     Args:
-        what: A task (see `tandem tasks`), or a run folder or policy file.
+        what: A task (see `tandem tasks`), or a run folder, policy file or exported ONNX file.
         operator: Who does a task; a run is played by its policy.
+        policy: Play the task with this policy: a run folder, a policy file or an ONNX file.
         episodes: How many to film.
         seed: Start of the first episode; episode i uses seed + i.
         out: Folder of the film and the pictures.
@@ -200,11 +203,11 @@ def play(
     from tandem.teleop.operator import Fumbling, Still
     from tandem.training.play import film_episodes, show_live
 
-    if what not in TASKS and Path(what).exists():
-        from tandem.training.policy import PolicyOperator, load_policy
+    if policy is not None or (what not in TASKS and Path(what).exists()):
+        chosen, spec = _policy_for(what, policy)
+        from tandem.training.policy import PolicyOperator
 
-        snapshot, spec = load_policy(Path(what))
-        task, person = spec.task, PolicyOperator(snapshot, spec)
+        task, person = spec.task, PolicyOperator(chosen, spec)
         env = make(task, render_mode="rgb_array", size=size)
     else:
         task = what
@@ -320,6 +323,7 @@ def ppo(args: list[str]) -> None:
     from tandem.training.on_policy import train_ppo
     from tandem.training.ppo_config import PPOArgs
     from tandem.training.ppo_recipes import ppo_defaults_for
+    from tandem.training.rsl_rl_config import read_rsl_rl_config
 
     asked = tyro.cli(PPOArgs, args=args, default=PPOArgs(config=ppo_defaults_for(args)), prog="tandem ppo")
     if asked.task is None and asked.resume is None:
@@ -327,6 +331,9 @@ def ppo(args: list[str]) -> None:
     path = asked.resume or asked.run or _new_run(f"{asked.task}_ppo")
     config = asked.config if asked.task is None else replace(asked.config, task=asked.task)
     display, watch = _display(asked.quiet, asked.json, asked.verbose), watch_trainer(path)
+    if asked.rsl_rl_config is not None:
+        for line in read_rsl_rl_config(asked.rsl_rl_config, config.num_envs).ignored:
+            display.say(f"{asked.rsl_rl_config}, not used: {line}")
     summary = train_ppo(config, path, display, resume=asked.resume is not None, watch=watch)
     _show_summary(summary, path, asked.json)
 
@@ -341,12 +348,66 @@ def bc(args: list[str]) -> None:
     _show_summary(clone_demos(asked, path, _display(asked.quiet, asked.json, False)), path, asked.json)
 
 
+def distill(args: list[str]) -> None:
+    """Teach a policy that sees less, by one that sees more."""
+    _compile_once()
+    from tandem.training.distill import DistillArgs
+    from tandem.training.distill import distill as teach
+
+    asked = tyro.cli(DistillArgs, args=args, prog="tandem distill")
+    path = asked.run or _new_run(f"{asked.task}_distill")
+    _show_summary(teach(asked, path, _display(asked.quiet, asked.json, False)), path, asked.json)
+
+
 def _new_run(name: str) -> Path:
     return Path("runs") / f"{name.replace(':', '_').replace('/', '_')}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
 
 
-def evaluate(
+def _policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[Any, Any]:
+    """A policy and its spec: of the run or file `what`, or `policy` for the task `what`, whose spec it must fit."""
+    from tandem.training.policy import load_any_policy
+
+    if policy is None:
+        return load_any_policy(Path(what), which)
+    from tandem.envs.registry import make
+
+    env = make(what)
+    spec = env.get_wrapper_attr("task_spec")
+    env.close()
+    return load_any_policy(policy, which, spec)[0], spec
+
+
+def export(
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    to: Path | None = None,
+    which: Literal["best", "latest"] = "best",
+    json: bool = False,
+) -> None:
+    """Write a learned policy as one ONNX file, which ONNX Runtime runs anywhere; checked against the policy before it is kept.
+
+    Args:
+        run: A run folder, or a policy file.
+        to: The file to write. Default: RUN/policy.onnx.
+        which: The best policy by evaluation, or the last one.
+        json: One JSON object instead of text.
+    """
+    import json as json_module
+
+    from tandem.training.export import export as write_export
+    from tandem.training.run import plain
+
+    done = write_export(run, to, which)
+    if json:
+        print(json_module.dumps(plain(done)))
+        return
+    _say(console, f"wrote {done.path} ({done.bytes:,} bytes, learned by {done.kind}); inputs {', '.join(done.inputs)}; output action")
+    found = f"{done.observations} observations in ONNX Runtime, largest difference between actions {done.largest_difference:.1g}"
+    _say(console, f": the same as the live policy on {found}", "checked", "green")
+
+
+def evaluate(
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|TASK")],
+    policy: Path | None = None,
     episodes: int = 100,
     stochastic: bool = False,
     seed: int | None = None,
@@ -356,7 +417,8 @@ def evaluate(
     """Judge a learned policy by itself, on seeds that nothing was chosen by.
 
     Args:
-        run: A run folder, or a policy file.
+        run: A run folder, a policy file or an exported ONNX file; with --policy, the task to judge it on.
+        policy: Judge this policy (a run folder, a policy file or an ONNX file) on the task RUN|TASK, whose spec it must fit.
         episodes: How many.
         stochastic: Draw actions as in training; otherwise the most likely one.
         seed: Of the first episode.
@@ -367,9 +429,9 @@ def evaluate(
 
     from tandem.training.evaluate import FINAL_SEEDS
     from tandem.training.evaluate import evaluate as run_evaluation
-    from tandem.training.policy import act_with, describe, load_policy
+    from tandem.training.policy import act_with, describe
 
-    snapshot, spec = load_policy(run, which)
+    snapshot, spec = _policy_for(run, policy, which)
     first = FINAL_SEEDS if seed is None else seed
     with console.status(f"{episodes} episodes of {spec.task}"):
         result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), range(first, first + episodes))
@@ -437,16 +499,18 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "actor": actor,
     "ppo": ppo,
     "bc": bc,
+    "distill": distill,
     "doctor": doctor,
     "dashboard": dashboard,
     "record": record,
     "teleop": teleop,
     "demos": demos,
     "eval": evaluate,
+    "export": export,
     "play": play,
     "tasks": tasks,
 }
-TAKE_ARGUMENTS = ("train", "learner", "actor", "ppo", "bc", "doctor")
+TAKE_ARGUMENTS = ("train", "learner", "actor", "ppo", "bc", "distill", "doctor")
 """Commands that read their own command line."""
 
 

@@ -187,6 +187,15 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ForeignPolicy:
+    """A policy that somebody acts with and that this run never published."""
+
+    hash: str
+    version: int = -1
+    """Versions are counted by the run that learns, and this one is none of them."""
+
+
+@dataclass(frozen=True)
 class PolicySnapshot:
     """A policy as it is published: what is needed to act, and which one it is."""
 
@@ -205,3 +214,15 @@ class PolicySnapshot:
             digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
             digest.update(array.tobytes())
         return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """A mirror in which a task looks the same: what is done in the mirror leads to what is then seen in it, and is worth as much.
+
+    Where the numbers of an entry come from, by signed places that count from 1: (1, -2, 3) turns the sign of the second, (2, 1) swaps
+    two. An entry that is not named stays as it is.
+    """
+
+    observation: Mapping[str, tuple[int, ...]]
+    action: tuple[int, ...]

@@ -259,3 +259,14 @@ def test_an_actor_on_this_machine_is_sent_to_the_folder_and_one_elsewhere_to_the
     gone = seen(live=live({"connected": False, "last_seen_s": 40.0}), address="10.0.0.5:5588", path=Path("runs/a"))
     assert "--run runs/a" in diagnose(gone)["findings"][0]["next"]
     assert "--learner 10.0.0.5:5588 --token-file TOKEN" in diagnose(gone, from_afar=True)["findings"][0]["next"]
+
+
+def test_an_actor_with_a_policy_of_its_own_is_not_called_stale() -> None:
+    """`tandem actor --policy FILE`: its steps carry version -1, and it is not to follow the learner."""
+    rows = [
+        {"learner_step": i, "actor_step": 100 * i, "policy_version": 20 + i, "clock/policy_lag": 21.0 + i, "wall_s": i} for i in range(25)
+    ]
+    stale = [row | {"clock/policy_lag": 19.0 + i} for i, row in enumerate(rows)]
+    assert "policies_not_applied" in [finding.name for finding in run_checks(seen(rows=stale, live=None))], "version 1 throughout"
+    assert "policies_not_applied" not in [finding.name for finding in run_checks(seen(rows=rows, live=None))]
+    assert run_checks(seen(live=live({"version": -1, "lag_versions": None, "lag_s": 30.0}))) == []

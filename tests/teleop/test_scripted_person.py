@@ -10,7 +10,7 @@ from tandem.teleop.scripted_person import Manner, ScriptedPerson
 from tandem.teleop.steering import Steering
 from tandem.training.operators import make_operators, scripted_people
 
-MANNER = Manner(look_on=(5, 5), compare=4, correct=(3, 3), try_again=(4, 4), see_through=30)
+MANNER = Manner(often=1.0, look_on=(5, 5), compare=4, correct=(3, 3), try_again=(4, 4), see_through=30)
 PROPOSED = np.zeros(1, np.float32)
 
 
@@ -75,6 +75,12 @@ def test_it_helps_less_as_the_policy_succeeds_alone() -> None:
     assert standing_in.readiness == pytest.approx(0.1)
 
 
+def test_some_episodes_are_the_policys_own_whatever_happens() -> None:
+    standing_in, _ = person(often=0.5)
+    helped = [any(episode(standing_in, [1.0] * 40)) for _ in range(200)]
+    assert 80 <= sum(helped) <= 120  # half of 200, and three standard deviations of 7
+
+
 def test_a_success_with_help_does_not_make_it_less_ready() -> None:
     standing_in, _ = person()
     for _ in range(10):
@@ -98,13 +104,16 @@ def test_the_same_seed_helps_at_the_same_moments_and_a_saved_one_goes_on() -> No
                 one.restore(memory)
             action, by_person = one.decide(observation, fumbling.decide(observation)[0])
             lived.append((by_person, action.tobytes()))
-            observation, *_ = env.step(action)
+            observation, _, terminated, truncated, _ = env.step(action)
+            if terminated or truncated:
+                observation, _ = env.reset(seed=step)
+                one.reset()
         return lived
 
-    first = life(60)
+    first = life(120)
     assert any(helped for helped, _ in first) and not all(helped for helped, _ in first)
-    assert life(60) == first
-    assert life(60, saved_at=31) == first
+    assert life(120) == first
+    assert life(120, saved_at=31) == first
 
 
 def test_every_robot_has_a_person_of_its_own_and_a_page_may_still_take_the_first() -> None:

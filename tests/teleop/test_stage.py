@@ -28,8 +28,9 @@ def test_an_actor_shows_itself_only_while_somebody_watches(rig: Rig) -> None:
     unwatch = watch(rig, seen)
     wait_for(lambda: len(seen) >= 5, what="views")
     view, scene = seen[-1], rig.do(rig.hub.stage.scene, rig.source)
-    assert (view.who, view.holder, view.state, view.notice) == ("policy", "", "running", "")
-    np.testing.assert_allclose(view.action, 0.5, atol=1e-3)
+    assert (view.who, view.holder, view.state) == ("policy", "", "running")
+    assert view.notice in ("", "limited: workspace")  # it always goes the same way, and arrives at an edge sooner or later
+    assert view.notice or np.allclose(view.action, 0.5, atol=1e-3)
     assert set(view.observation) == {"tcp_position", "tcp_velocity", "to_ball", "command_offset"}
     # seven float32 for each body of the scene; the base does not move, the hand does
     poses = [np.frombuffer(one.poses, np.float32).reshape(len(scene["bodies"]), 7) for one in seen]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from tandem.agents.ppo import PPOConfig
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make, make_batch
 from tandem.errors import ConfigError, InvalidTransition, NotFinite
@@ -18,11 +17,9 @@ from tandem.observations import Layout
 from tandem.training import on_policy, transfer
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint
 from tandem.training.collector import Collector
-from tandem.training.display import Display
 from tandem.training.evaluate import evaluate
 from tandem.training.on_policy import OnPolicyRun, orders, train_ppo
 from tandem.training.policy import PolicyOperator, act_with, load_policy
-from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_recipes import PRESETS, ppo_config_of, ppo_defaults_for
 from tandem.training.recipes import RECIPES, config_of
 from tandem.training.record import record_demos
@@ -30,9 +27,8 @@ from tandem.training.run import RunFolder
 from tandem.training.train import train
 from tandem.training.transfer import as_sac_policy, learned_by_ppo
 from tandem.types import Spec
+from tests.training.ppo_samples import NETWORK, SMALL, parts_of, quiet
 
-NETWORK = PPOConfig(actor_hidden_dims=(16, 16), critic_hidden_dims=(16, 16), num_learning_epochs=2, num_mini_batches=2)
-SMALL = OnPolicyConfig(task="cartpole", agent=NETWORK, num_envs=8, num_steps_per_env=8, max_iterations=4, eval_period=0, final_episodes=0)
 EVERYTHING = replace(
     SMALL,
     agent=replace(NETWORK, normalize_values=True),
@@ -44,20 +40,8 @@ EVERYTHING = replace(
 )
 
 
-def quiet() -> Display:
-    return Display("quiet")
-
-
 def checkpoint_of(path: Path) -> Any:
     return read_checkpoint(newest_checkpoint(path / "checkpoints"))
-
-
-def parts_of(config: OnPolicyConfig, path: Path) -> OnPolicyRun:
-    env = make_batch(config.task, config.num_envs)
-    run = RunFolder.create(path, config, env.task_spec)  # pyright: ignore[reportAttributeAccessIssue]
-    parts = OnPolicyRun(config, run, env, quiet())
-    parts.collector.begin()
-    return parts
 
 
 def values_of(parts: OnPolicyRun, observations: np.ndarray) -> np.ndarray:
@@ -326,7 +310,8 @@ def test_unknown_names_are_refused_before_anything_is_written(settings: dict[str
     ("arguments", "preset"),
     [
         (["cartpole"], "cartpole"),
-        (["--verbose", "gear_assembly"], "rsl_rl"),
+        (["--verbose", "gear_assembly"], "gear_assembly"),
+        (["--verbose", "my_robot"], "rsl_rl"),
         (["HalfCheetah-v4", "--seed", "3"], "gym_mujoco"),
         (["--num-envs", "8", "my_robot:Arm-v0"], "gym_mujoco"),
         (["HalfCheetah-v4", "--preset", "rsl_rl"], "rsl_rl"),
@@ -359,7 +344,7 @@ def test_ends_of_the_wrong_shape_are_refused_at_the_first_step() -> None:
     collector = Collector(SMALL, Misshapen(make_batch("cartpole", 8)))  # pyright: ignore[reportArgumentType]
     collector.begin()
     with pytest.raises(InvalidTransition, match=r"'terminated' has shape \(8, 1\), expected \(8,\)"):
-        collector.collect(lambda x, noise: noise)
+        collector.collect(lambda x, noise, memory: (noise, memory))
 
 
 def test_a_batch_that_resets_in_a_step_of_its_own_is_refused() -> None:
@@ -383,7 +368,7 @@ def test_an_observation_buffer_that_is_used_again_does_not_change_what_was_store
     env.step = reusing
     for collector in collectors:
         collector.begin()
-        collector.collect(lambda x, noise: noise)
+        collector.collect(lambda x, noise, memory: (noise, memory))
     assert np.array_equal(collectors[0].rollout.observations, collectors[1].rollout.observations)
     assert len(np.unique(collectors[0].rollout.observations[:, 0, 0])) == 8
 
@@ -435,6 +420,7 @@ def test_few_and_many_simulations_are_acted_in_alike(tmp_path: Path, monkeypatch
     parts = parts_of(replace(EVERYTHING, actor_entries=("position",)), tmp_path / "run")
     random = np.random.default_rng(0)
     x, noise = random.standard_normal((8, 4), dtype=np.float32), random.standard_normal((8, 1), dtype=np.float32)
-    few = parts.acting()(x, noise)
+    nothing = np.zeros((8, 0), np.float32)
+    few, _ = parts.acting()(x, noise, nothing)
     monkeypatch.setattr(on_policy, "FEW", 0)
-    np.testing.assert_allclose(few, parts.acting()(x, noise), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(few, parts.acting()(x, noise, nothing)[0], rtol=1e-5, atol=1e-6)

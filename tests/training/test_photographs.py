@@ -53,13 +53,12 @@ import numpy as np
 from PIL import Image
 from tandem.envs.registry import make_batch
 from tandem.training.photographs import Photographs
-from tests.drawing import drawing  # noqa: F401  a fixture
 class Audience:
     seen = []
     def show(self, seen): self.seen.append(seen)
 env = make_batch("reach", 1)
 env.reset(seed=0)
-photographs = Photographs(env, Audience, print)
+photographs = Photographs(env, Audience(), print)
 began = time.perf_counter()
 photographs.take("front", {})
 took = time.perf_counter() - began

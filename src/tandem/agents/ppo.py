@@ -27,11 +27,13 @@ from jax.lax import optimization_barrier
 from tandem.agents.adam import Adam, AdamState
 from tandem.agents.arrays import from_arrays, to_arrays
 from tandem.agents.losses import adapted_learning_rate, clipped_surrogate, clipped_value_loss
+from tandem.agents.symmetry import Mirror, with_symmetry
 from tandem.errors import ConfigError
 from tandem.networks import gaussian
 from tandem.networks.ensemble import Regressor
 from tandem.networks.gaussian import Gaussian, StdType
 from tandem.networks.mlp import ACTIVATIONS, Init
+from tandem.networks.recurrent import RNN_TYPES, RNNType
 
 Numbers = Any
 """NumPy's on the host, JAX's inside a jitted function."""
@@ -85,11 +87,29 @@ class PPOConfig:
     """Learn values in units of the returns' running std; what the critic predicts does not jump when that moves."""
     adam_epsilon: float = 1e-8
     """What keeps Adam from dividing by zero."""
+    use_data_augmentation: bool = False
+    """Learn from every sample in the mirror as well, where the task declares a symmetry."""
+    use_mirror_loss: bool = False
+    """Draw the policy in the mirror towards the mirrored policy."""
+    mirror_loss_coeff: float = 0.0
+    """Weight of that."""
 
     actor_hidden_dims: tuple[int, ...] = (256, 256, 256)
     """Units of the policy's hidden layers."""
     critic_hidden_dims: tuple[int, ...] = (256, 256, 256)
     """Units of the value network's hidden layers."""
+    actor_rnn_type: RNNType = "none"
+    """Recurrent layers before those of the policy, with which it remembers what it has seen in this episode."""
+    actor_rnn_hidden_dim: int = 256
+    """Units of each of them."""
+    actor_rnn_num_layers: int = 1
+    """How many."""
+    critic_rnn_type: RNNType = "none"
+    """The same for the value network; either may go without."""
+    critic_rnn_hidden_dim: int = 256
+    """Units of each of them."""
+    critic_rnn_num_layers: int = 1
+    """How many."""
     activation: Literal["tanh", "relu", "swish", "elu"] = "elu"
     """Of every hidden layer."""
     init: Init = "torch"
@@ -116,6 +136,11 @@ class PPOConfig:
             ("learning_rate_factor", 1.0, np.inf),
             ("stop_kl", 0.0, np.inf),
             ("adam_epsilon", 0.0, np.inf),
+            ("mirror_loss_coeff", 0.0, np.inf),
+            ("actor_rnn_hidden_dim", 1, np.inf),
+            ("actor_rnn_num_layers", 1, np.inf),
+            ("critic_rnn_hidden_dim", 1, np.inf),
+            ("critic_rnn_num_layers", 1, np.inf),
         ):
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
@@ -125,6 +150,8 @@ class PPOConfig:
             ("activation", tuple(ACTIVATIONS)),
             ("init", ("xavier", "orthogonal", "torch")),
             ("std_type", ("scalar", "log", "state")),
+            ("actor_rnn_type", ("none", *RNN_TYPES)),
+            ("critic_rnn_type", ("none", *RNN_TYPES)),
         ):
             if getattr(self, name) not in known:
                 raise ConfigError(f"{name} must be one of {', '.join(known)}, got '{getattr(self, name)}'")
@@ -138,12 +165,19 @@ class PPOConfig:
             if inside is not None and not low < inside < high:
                 raise ConfigError(f"init_std must be between the bounds of std_range ({low:g} and {high:g}), got {inside}")
 
+    @property
+    def recurrent(self) -> bool:
+        """Whether either network remembers (`RecurrentPPO`)."""
+        return self.actor_rnn_type != "none" or self.critic_rnn_type != "none"
+
 
 class PPOState(NamedTuple):
     """All that an update changes. `update` takes it and gives a new one; the one it took is gone."""
 
-    actor: Gaussian
-    critic: Regressor
+    actor: Any
+    """A `Gaussian`, or a `Recurrent` of one."""
+    critic: Any
+    """A `Regressor`, or a `Recurrent` of one."""
     actor_optimiser: AdamState
     critic_optimiser: AdamState
     learning_rate: Array
@@ -175,24 +209,21 @@ class Samples(NamedTuple):
     """(batch,)"""
 
 
-MiniBatch = tuple[Array, Array]
-"""Samples side by side `(size, numbers)`, and their advantages `(size,)`."""
+class Part(NamedTuple):
+    """Samples as the loss gets them: all of them, a mini-batch, or a chunk of one."""
+
+    rows: Array
+    """(batch, numbers): a sample each; or (batch, T, numbers): an environment each, with its steps in order"""
+    advantages: Array
+    """(batch,) or (batch, T); they may be normalised in every mini-batch anew"""
+    memories: tuple[Array, ...] = ()
+    """(batch, size) each: what networks that remember knew before the first of these steps"""
+
+
 Info = dict[str, Array]
 """Metrics of one update, still on the device."""
-METRICS = (
-    "Loss/surrogate",
-    "Loss/value",
-    "Loss/entropy",
-    "Policy/kl",
-    "Policy/clip_fraction",
-    "Policy/first_ratio_error",
-    "Policy/mean_std",
-    "Policy/grad_norm",
-    "Value/grad_norm",
-    "Loss/dropped_updates",
-    "made",
-)
-"""Of one gradient step."""
+Loss = Callable[[Any, Part], tuple[Array, Info]]
+"""Of actor and critic, on a chunk."""
 
 
 @dataclass(frozen=True)
@@ -206,15 +237,21 @@ class PPO:
     """Which numbers of an observation the policy sees; None: all."""
     critic_columns: tuple[int, ...] | None = None
     """Which the value network sees; it may see more than the policy, for it is not needed to act."""
+    mirror: Mirror | None = None
+    """The task's symmetry, where it is learned from."""
 
     @partial(jax.jit, static_argnames="self")
     def init(self, seed: int) -> PPOState:
         """Networks before the first update, from the seed alone."""
-        config = self.config
         actor_key, critic_key = jax.random.split(jax.random.PRNGKey(seed))
+        inputs = _count(self.actor_columns, self.observation_dim), _count(self.critic_columns, self.observation_dim)
+        return self.begin(*self.networks(actor_key, critic_key, inputs[0], inputs[1]))
+
+    def networks(self, actor_key: Array, critic_key: Array, actor_inputs: int, critic_inputs: int) -> tuple[Gaussian, Regressor]:
+        config = self.config
         actor = Gaussian(
             actor_key,
-            _count(self.actor_columns, self.observation_dim),
+            actor_inputs,
             self.action_dim,
             config.actor_hidden_dims,
             activation=config.activation,
@@ -223,10 +260,12 @@ class PPO:
             std_type=config.std_type,
             std_range=config.std_range,
         )
-        inputs = _count(self.critic_columns, self.observation_dim)
-        critic = Regressor(critic_key, inputs, config.critic_hidden_dims, activation=config.activation, init=config.init)
-        adam = Adam(config.learning_rate)
-        return PPOState(actor, critic, adam.init(actor), adam.init(critic), jnp.float32(config.learning_rate))
+        return actor, Regressor(critic_key, critic_inputs, config.critic_hidden_dims, activation=config.activation, init=config.init)
+
+    def begin(self, actor: Any, critic: Any) -> PPOState:
+        """These networks with nothing learned yet."""
+        adam = Adam(self.config.learning_rate)
+        return PPOState(actor, critic, adam.init(actor), adam.init(critic), jnp.float32(self.config.learning_rate))
 
     @partial(jax.jit, static_argnames="self")
     def act(self, actor: Gaussian, observations: Array, noise: Array) -> Array:
@@ -254,30 +293,37 @@ class PPO:
         `progress`, from 0 to 1, is how much of the training is done (for the linear schedule). Metrics are means over the updates
         that were made.
         """
+        return self.learn(state, Part(side_by_side(samples), samples.advantages), self._loss, order, progress)
+
+    def learn(self, state: PPOState, samples: Part, loss: Loss, order: Array, progress: float) -> tuple[PPOState, Info]:
+        """`update`, by a loss of any kind; `order` is that of the samples along their first axis."""
         config = self.config
-        batch = samples.advantages.shape[0]
+        batch = samples.rows.shape[0]
         assert order.shape == (config.num_learning_epochs, batch), (order.shape, config.num_learning_epochs, batch)
         if config.schedule != "adaptive":
             left = 1 - progress if config.schedule == "linear" else 1.0
             state = state._replace(learning_rate=jnp.float32(config.learning_rate * left))
-        rows = _side_by_side(samples)
         flat, shaped = _flattened(state)
 
         order = order.reshape(-1, batch // config.num_mini_batches)
         advantages = samples.advantages[order]
         if config.normalize_advantage_per_mini_batch:
-            advantages = _normalised_rows(advantages)
+            advantages = _normalised_each(advantages)
+        names: list[str] = []
 
         def one(carry: tuple[PPOState, Array], which: tuple[Array, Array]) -> tuple[tuple[PPOState, Array], Array]:
             (state, stopped), (indices, advantages) = carry, which
             # all of a sample lies side by side, so that it is fetched from memory once
-            mini_batch = jnp.take(rows, indices, axis=0, mode="clip", unique_indices=True)
-            state, info, stopped = self._step(state, shaped, (mini_batch, advantages), stopped)
-            return (state, stopped), jnp.stack([jnp.float32(info[name]) for name in METRICS])
+            taken = jax.tree.map(
+                lambda rows: jnp.take(rows, indices, axis=0, mode="clip", unique_indices=True), (samples.rows, samples.memories)
+            )
+            state, info, stopped = self._step(state, shaped, loss, Part(taken[0], advantages, taken[1]), stopped)
+            names[:] = sorted(info)
+            return (state, stopped), jnp.stack([jnp.float32(info[name]) for name in names])
 
         (flat, _), measured = jax.lax.scan(one, (flat, jnp.array(False)), (order, advantages))
         state = shaped(flat)
-        infos = dict(zip(METRICS, measured.T, strict=True))
+        infos = dict(zip(names, measured.T, strict=True))
         made = infos.pop("made") > 0
         info = {name: jnp.where(made, values, 0).sum() / jnp.maximum(made.sum(), 1) for name, values in infos.items()}
         info["Policy/first_ratio_error"] = infos["Policy/first_ratio_error"][0]
@@ -286,12 +332,11 @@ class PPO:
         return state, info
 
     def _step(
-        self, state: PPOState, shaped: Callable[[PPOState], PPOState], mini_batch: MiniBatch, stopped: Array
+        self, state: PPOState, shaped: Callable[[PPOState], PPOState], loss: Loss, mini_batch: Part, stopped: Array
     ) -> tuple[PPOState, Info, Array]:
         """One gradient step, unless the KL says stop or a number is none. `state` is flat, as `_flattened` made it."""
-        config = self.config
-        networks = shaped(state)
-        gradient, info = self._gradient((networks.actor, networks.critic), mini_batch)
+        config, networks = self.config, shaped(state)
+        gradient, info = self._gradient((networks.actor, networks.critic), loss, mini_batch)
         gradient = ravel_pytree(gradient[0])[0], ravel_pytree(gradient[1])[0]
         kl, rate = info["Policy/kl"], state.learning_rate
         if config.stop_kl is not None:
@@ -323,25 +368,29 @@ class PPO:
         info |= {"Policy/grad_norm": actor_norm, "Value/grad_norm": critic_norm, "Loss/dropped_updates": ~finite & ~stopped, "made": accept}
         return PPOState(actor, critic, actor_optimiser, critic_optimiser, rate), info, stopped
 
-    def _gradient(self, networks: tuple[Gaussian, Regressor], mini_batch: MiniBatch) -> tuple[Any, Info]:
+    def _gradient(self, networks: Any, loss: Loss, mini_batch: Part) -> tuple[Any, Info]:
         """Of the loss of a mini-batch, and its metrics; computed chunk by chunk, because a small one stays in the cache."""
-        size = chunk_rows(mini_batch[0].shape[0])
-        chunks = jax.tree.map(lambda array: array.reshape(-1, size, *array.shape[1:]), mini_batch)
-        count = len(chunks[0])
-        loss = jax.value_and_grad(self._loss, has_aux=True)
+        size = chunk_rows(len(mini_batch.rows), steps=mini_batch.advantages[0].size)
+        chunks = jax.tree.map(lambda rows: rows.reshape(len(rows) // size, size, *rows.shape[1:]), mini_batch)
+        gradient_of = jax.value_and_grad(loss, has_aux=True)
 
-        def add(total: Any, chunk: MiniBatch) -> tuple[Any, Info]:
-            (_, info), gradient = loss(networks, chunk)
+        def add(total: Any, chunk: Part) -> tuple[Any, Info]:
+            (_, info), gradient = gradient_of(networks, chunk)
             return jax.tree.map(jnp.add, total, gradient), info
 
         total, infos = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, networks), chunks)
         info = {name: values.max() if name == "Policy/first_ratio_error" else values.mean() for name, values in infos.items()}
-        return jax.tree.map(lambda g: g / count, total), info
+        return jax.tree.map(lambda g: g / len(chunks.rows), total), info
 
-    def _loss(self, networks: tuple[Gaussian, Regressor], mini_batch: MiniBatch) -> tuple[Array, Info]:
-        config, samples = self.config, self._apart(*mini_batch)
-        old = samples.old
-        new = self._opinion(networks, samples.observations)
+    def _loss(self, networks: tuple[Gaussian, Regressor], chunk: Part) -> tuple[Array, Info]:
+        samples = self.apart(chunk.rows, chunk.advantages)
+        if self.mirror is not None:
+            return with_symmetry(self.config, self.mirror, samples, lambda x: self._opinion(networks, x), self.loss)
+        return self.loss(samples, self._opinion(networks, samples.observations))
+
+    def loss(self, samples: Samples, new: Opinion) -> tuple[Array, Info]:
+        """Of what the networks say now of these samples, and its metrics."""
+        config, old = self.config, samples.old
         log_ratio = gaussian.log_ratio(samples.actions, old.mean, old.std, new.mean, new.std)
         surrogate, ratio = clipped_surrogate(log_ratio, samples.advantages, config.clip_param)
         value = clipped_value_loss(new.value, old.value, samples.returns, config.clip_param if config.use_clipped_value_loss else None)
@@ -357,7 +406,7 @@ class PPO:
         }
         return surrogate + config.value_loss_coef * value - config.entropy_coef * entropy, info
 
-    def _opinion(self, networks: tuple[Gaussian, Regressor], observations: Array) -> Opinion:
+    def _opinion(self, networks: Any, observations: Array) -> Opinion:
         actor, critic = networks
         mean, std = actor(_seen(observations, self.actor_columns))
         value = critic(_seen(observations, self.critic_columns))
@@ -396,32 +445,34 @@ class PPO:
         """What `arrays` gave, as a state; an error names the leaf that does not fit."""
         return from_arrays(template, arrays)
 
-    def _apart(self, rows: Array, advantages: Array) -> Samples:
-        """What `_side_by_side` put together."""
+    def apart(self, rows: Array, advantages: Array) -> Samples:
+        """What `side_by_side` put together, and the advantages, which it left out."""
         a, d = self.action_dim, self.observation_dim
         observations, actions, mean, std, rest = jnp.split(rows, [d, d + a, d + 2 * a, d + 3 * a], axis=1)
         value, returns = rest.T
         return Samples(observations, actions, Opinion(mean, std, value), advantages, returns)
 
 
-def _normalised_rows(advantages: Array) -> Array:
-    """Of each mini-batch, `(mini-batches, size)`, by its own mean and std."""
-    spread = advantages.std(axis=1, keepdims=True, ddof=min(1, advantages.shape[1] - 1))
-    return (advantages - advantages.mean(axis=1, keepdims=True)) / (spread + 1e-8)
+def _normalised_each(advantages: Array) -> Array:
+    """Of each mini-batch, `(mini-batches, ...)`, by its own mean and std."""
+    axes = tuple(range(1, advantages.ndim))
+    spread = advantages.std(axis=axes, keepdims=True, ddof=min(1, advantages[0].size - 1))
+    return (advantages - advantages.mean(axis=axes, keepdims=True)) / (spread + 1e-8)
 
 
-def _side_by_side(samples: Samples) -> Array:
-    """One row of numbers per sample: all but its advantage, which may be another in every mini-batch."""
+def side_by_side(samples: Samples) -> Array:
+    """One row of numbers per sample: all but its advantage."""
     old = samples.old
     assert old.value.shape == samples.advantages.shape == samples.returns.shape, "one number per sample"
     single = jnp.stack([old.value, samples.returns], axis=1)
     return jnp.concatenate([samples.observations, samples.actions, old.mean, old.std, single], axis=1)
 
 
-def chunk_rows(rows: int) -> int:
-    """Rows to compute at once: the largest part of a mini-batch that is at most `CHUNK`, all parts being equal."""
-    parts = next(parts for parts in range(max(1, -(-rows // CHUNK)), rows + 1) if rows % parts == 0)
-    return rows // parts if rows // parts >= CHUNK // 4 else rows  # a size without divisors is taken whole
+def chunk_rows(rows: int, steps: int = 1) -> int:
+    """Rows (of so many steps each) to compute at once: the largest part of a mini-batch of at most `CHUNK` steps, all parts being equal."""
+    least = min(rows, max(1, -(-rows * steps // CHUNK)))
+    parts = next(parts for parts in range(least, rows + 1) if rows % parts == 0)
+    return rows // parts if rows // parts * steps >= CHUNK // 4 else rows  # a size without divisors is taken whole
 
 
 def _seen(observations: Array, columns: tuple[int, ...] | None) -> Array:

@@ -90,6 +90,8 @@ class Shape:
     num_envs: int
     observation_dim: int
     action_dim: int
+    memory_dim: int = 0
+    """Numbers that the policy remembers of an environment."""
 
 
 class Rollout:
@@ -102,6 +104,8 @@ class Rollout:
         self.actions = np.empty((*lead, shape.action_dim), np.float32)
         self.rewards = np.empty(lead, np.float32)
         self.terminated, self.truncated = np.empty(lead, bool), np.empty(lead, bool)
+        self.memory = np.zeros((shape.num_envs, shape.memory_dim), np.float32)
+        """What the policy remembered before the first step."""
         self.clear()
 
     def clear(self) -> None:

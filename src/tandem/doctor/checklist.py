@@ -66,6 +66,11 @@ def _updates(records: Records, wrong: set[str]) -> tuple[Mark, Words]:
     acting, newest = acting_version(records), records.clocks.policy_version
     if acting is None:
         return "unknown", ("no step has arrived yet", "还没有数据")
+    if acting < 0:
+        return "look", (
+            "acts with a policy of its own (`--policy`), not with the learner's",
+            "使用自带策略（`--policy`），不使用 Learner 的策略",
+        )
     mark: Mark = "bad" if "policies_not_applied" in wrong else "look" if "policy_lag" in wrong else "ok"
     return mark, (f"acts with version {acting:,}; the newest is {newest:,}", f"正在使用版本 {acting:,}；最新版本 {newest:,}")
 

@@ -101,7 +101,7 @@ def _own_view(actor: Any, client: ActorClient, age_s: float, rate: float) -> Liv
         "pace": client.pace,
         "rows": client.rows,
         "version": version,
-        "lag_versions": max(0, status.newest_version - version),
+        "lag_versions": None if actor.own_policy is not None else max(0, status.newest_version - version),
         "lag_s": LOOK_EVERY_S * 3,  # a newer one lies ready: the loop takes it before its next step, if all is well
         "steps_per_s": rate,
         "last_seen_s": 0.0,

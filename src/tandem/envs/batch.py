@@ -46,7 +46,7 @@ class BatchEnv(VectorEnv):
         if autoreset not in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED):
             raise ConfigError(f"BatchEnv resets in the same step or not by itself (SAME_STEP, DISABLED), got {autoreset}")
         self.task = task
-        self.task_spec = task.spec
+        self.task_spec, self.symmetry = task.spec, task.symmetry
         self.num_envs = num_envs
         self.metadata = {"autoreset_mode": autoreset, "render_fps": round(task.spec.control_hz)}
         self.single_observation_space = observation_space(task.spec)

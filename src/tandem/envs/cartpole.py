@@ -12,7 +12,7 @@ import numpy as np
 
 from tandem.envs.surroundings import add_camera
 from tandem.envs.task import Judgement, Rows, Task, ids
-from tandem.types import Entry, Observation, Spec
+from tandem.types import Entry, Observation, Spec, Symmetry
 
 FORCE = 10.0
 RAIL = 2.4
@@ -38,6 +38,7 @@ class CartPole(Task):
     """Reward 1 for every step; the end when the pole has fallen or the cart has left the rail."""
 
     spec = SPEC
+    symmetry = Symmetry({"position": (-1, -2), "velocity": (-1, -2)}, (-1,))  # left and right
 
     def build(self) -> mujoco.MjModel:
         spec = mujoco.MjSpec()

@@ -12,11 +12,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from tandem.envs.batch import action_space, checked_action, observation_space
 from tandem.errors import ConfigError
-from tandem.types import Entry, Observation, Spec
+from tandem.types import Entry, Observation, Spec, Symmetry
 
 FALLBACK_STEPS = 1000
 """Episode length where the environment declares none."""
@@ -153,6 +153,9 @@ class ForeignBatch(VectorEnv):
             raise ConfigError(f"a batch of '{name}' needs at least one environment, got num_envs={num_envs}")
         self.rows = inner = _make_rows(name, num_envs)
         self.task_spec = spec_of(name, inner, inner.single_observation_space, inner.single_action_space)
+        first = inner.envs[0].unwrapped if isinstance(inner, SyncVectorEnv) else inner
+        self.symmetry: Symmetry | None = getattr(first, "symmetry", None)
+        """Its own, where it declares one."""
         self.num_envs = num_envs
         self.metadata = {**inner.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         self.single_observation_space, self.single_action_space = observation_space(self.task_spec), action_space(self.task_spec)

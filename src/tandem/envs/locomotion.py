@@ -29,7 +29,7 @@ import numpy as np
 
 from tandem.envs.task import Judgement, Rows, Task, ids
 from tandem.errors import ConfigError
-from tandem.types import Entry, Observation, Spec
+from tandem.types import Entry, Observation, Spec, Symmetry
 
 EPISODE_STEPS = 1000
 TORSO = 1
@@ -110,13 +110,33 @@ RULES = {
 }
 
 
+_LEGS = Symmetry(  # height, pitch, right leg, left leg; then the same of the velocities, with one more in front
+    {"state": (1, 2, 6, 7, 8, 3, 4, 5, 9, 10, 11, 15, 16, 17, 12, 13, 14)}, (4, 5, 6, 1, 2, 3)
+)  # fmt: skip
+_LEFT_AND_RIGHT = Symmetry(
+    {
+        "state": (
+            1, 2, -3, 4, -5, -12, 13, -10, 11, -8, 9, -6, 7,  # height, quaternion, hip and ankle of four legs
+            14, -15, 16, -17, 18, -19, -26, 27, -24, 25, -22, 23, -20, 21,  # their velocities
+        )
+    },
+    (-3, 4, -1, 2, -7, 8, -5, 6),  # the motors begin with the last leg
+)  # fmt: skip
+SYMMETRIES = {
+    "Walker2d-v5": _LEGS,  # in v4 one foot has less friction than the other
+    "Ant-v4": _LEFT_AND_RIGHT,
+}
+"""HalfCheetah and Hopper have none: forward is not backward. InvertedPendulum's pole leans by a millimetre, in its model file. Ant-v5
+shows contact forces, body by body, which nobody has mirrored."""
+
+
 class Locomotion(Task):
     """One of `RULES`, by its Gymnasium id."""
 
     def __init__(self, name: str) -> None:
         if name not in RULES:
             raise ConfigError(f"no locomotion task '{name}'; there are {', '.join(RULES)}")
-        self.rules = RULES[name]
+        self.rules, self.symmetry = RULES[name], SYMMETRIES.get(name)
         # contact forces are computed from what the last step left behind
         self.persistent = self.rules.contact_cost is not None
         self._model = model = _compile(self.rules.model)

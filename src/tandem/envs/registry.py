@@ -17,8 +17,10 @@ from tandem.envs.cartpole import CartPole
 from tandem.envs.foreign import ForeignBatch, ForeignEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearCorrector, GearExpert, gear_distance
+from tandem.envs.gear_assembly.practice import Practice
 from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.reach import Reach, ReachExpert, reach_distance
+from tandem.envs.recall import Recall
 from tandem.envs.shaping import Reward
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Task
@@ -51,6 +53,8 @@ class Registered:
     """How far from done it looks, from what the policy sees of one robot; by it a stand-in for a person decides when to help."""
     corrector: Callable[[int | None], Expert] | None = None
     """What that stand-in does when it helps, if not what the expert does."""
+    practice: bool = False
+    """Whether there are easier episodes, and other physics, to practise with (`Practice`)."""
 
 
 _BOTH: tuple[Reward, ...] = ("sparse", "dense")
@@ -63,9 +67,11 @@ TASKS = {
         _BOTH,
         gear_distance,
         GearCorrector,
+        practice=True,
     ),
     "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds", _BOTH, reach_distance),
     "cartpole": Registered(CartPole, None, "front", "keep a pole upright on a cart; PPO solves it in seconds"),
+    "recall": Registered(Recall, None, "front", "go to the corner where a lamp was lit a while ago; only a policy with memory can"),
 } | {
     name: Registered(
         functools.partial(Locomotion, name),
@@ -102,12 +108,14 @@ def make_batch(
     num_envs: int,
     *,
     reward: Reward | None = None,
+    practice: Practice | None = None,
     num_threads: int = 0,
     autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
 ) -> VectorEnv:
-    """`num_envs` of them stepped together."""
+    """`num_envs` of them stepped together; with `practice` they are for learning, not for judging."""
+    _refuse_practice(name, practice)
     if name in TASKS:
-        return BatchEnv(_task(name, reward), num_envs, num_threads=num_threads, autoreset=autoreset)
+        return BatchEnv(_task(name, reward, practice), num_envs, num_threads=num_threads, autoreset=autoreset)
     if autoreset != AutoresetMode.SAME_STEP:
         raise ConfigError(
             f"environment '{name}' is Gymnasium's and resets in the same step here; only our tasks can stand still ({autoreset})"
@@ -131,11 +139,18 @@ def make_corrector(name: str, seed: int | None = None) -> Expert:
     return make_expert(name, seed) if corrector is None else corrector(seed)
 
 
-def _task(name: str, reward: Reward | None) -> Task:
+def _task(name: str, reward: Reward | None, practice: Practice | None = None) -> Task:
     entry = TASKS[name]
     if reward is not None and reward not in entry.rewards:
         raise ConfigError(f"task '{name}' has the reward {' or '.join(entry.rewards)}, got reward={reward!r}")
-    return entry.task(reward=reward or entry.rewards[0]) if len(entry.rewards) > 1 else entry.task()
+    options: dict[str, Any] = {"reward": reward or entry.rewards[0]} if len(entry.rewards) > 1 else {}
+    return entry.task(**options, practice=practice) if entry.practice else entry.task(**options)
+
+
+def _refuse_practice(name: str, practice: Practice | None) -> None:
+    able = [known for known, entry in TASKS.items() if entry.practice]
+    if practice not in (None, Practice()) and name not in able:
+        raise ConfigError(f"task '{name}' has neither a curriculum nor physics to randomise; tasks that do: {', '.join(able)}")
 
 
 def _refuse_reward(name: str, reward: Reward | None) -> None:

@@ -17,7 +17,7 @@ import mujoco
 import mujoco.batch
 import numpy as np
 
-from tandem.types import Observation, Spec
+from tandem.types import Observation, Spec, Symmetry
 
 Rows = slice | np.ndarray
 """Which simulations: `ALL`, or their indices in rising order."""
@@ -47,6 +47,9 @@ class Task(ABC):
     spec: Spec
     persistent = False
     """Whether each simulation keeps all it computed for itself (`mujoco.batch`); needs memory, and is rarely needed."""
+
+    symmetry: Symmetry | None = None
+    """A mirror in which the physics, the reward and the end of an episode are the same; tests hold it to that."""
 
     @abstractmethod
     def build(self) -> mujoco.MjModel:
@@ -78,3 +81,7 @@ class Task(ABC):
     @abstractmethod
     def memory(self) -> dict[str, np.ndarray]:
         """Live arrays, a row per simulation, that with the physics' state make an open episode whole (for resuming)."""
+
+    def figures(self) -> dict[str, float]:
+        """What is worth a line in the log besides the reward, such as how hard the episodes are now."""
+        return {}

@@ -67,7 +67,7 @@ from tandem.link.messages import (
     parse,
 )
 from tandem.link.spool import Leftover, Position, Spool, leftovers
-from tandem.types import PolicySnapshot, Spec, Transition
+from tandem.types import ForeignPolicy, PolicySnapshot, Spec, Transition
 
 MAX_GROUPS_UNDER_WAY = 4
 """While these are under way, new steps gather for the next group: at a high rate groups grow by themselves."""
@@ -245,7 +245,7 @@ class ActorClient:
         policy = self._policy
         return policy if policy is not None and policy.version > newer_than else None
 
-    def acting_with(self, snapshot: PolicySnapshot) -> None:
+    def acting_with(self, snapshot: PolicySnapshot | ForeignPolicy) -> None:
         """Told to the hub at once when it changes."""
         acting = (snapshot.version, snapshot.hash)
         if acting != self._acting:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tandem.data.journal import Journal
 from tandem.link.messages import EpisodeEnd
-from tandem.types import PolicySnapshot, Transition
+from tandem.types import ForeignPolicy, PolicySnapshot, Transition
 
 
 class InprocLink:
@@ -42,7 +42,7 @@ class InprocLink:
         """The current policy if its version is another than the one the actor has."""
         return self._policy if self._policy is not None and self._policy.version > newer_than else None
 
-    def acting_with(self, snapshot: PolicySnapshot) -> None:
+    def acting_with(self, snapshot: PolicySnapshot | ForeignPolicy) -> None:
         """What a hub would show; here every stored step says it."""
 
     def receive(self) -> list[Transition]:

@@ -49,8 +49,18 @@ class ActingPolicy(Protocol):
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
 
 
+def remembers(parameters: Mapping[str, np.ndarray]) -> bool:
+    """Whether these are the parameters of a policy with memory (`NumpyRecurrent`)."""
+    return "rnn_type" in parameters
+
+
 def acting_policy(parameters: Mapping[str, np.ndarray]) -> ActingPolicy:
     """The policy that these parameters are of: SAC's and a clone's are squashed by tanh, PPO's is clipped."""
+    if remembers(parameters):
+        raise SpecMismatch(
+            "this policy has recurrent layers, and acts by what it remembers as well as by what it sees: whoever acts with it must keep "
+            "its memory for it and begin anew with every episode (`NumpyRecurrent`), which is not done here"
+        )
     return NumpyGaussian(parameters) if "normaliser/mean" in parameters else NumpyPolicy(parameters)
 
 
@@ -84,15 +94,20 @@ class NumpyPolicy:
 
     def mode(self, x: np.ndarray) -> np.ndarray:
         """The action without exploration."""
-        return np.tanh(self._gaussian(x)[0])
+        return np.tanh(self.gaussian(x)[0])
 
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """An action as it is drawn while learning."""
-        mean, log_std = self._gaussian(x)
-        return np.tanh(mean + np.exp(log_std) * rng.standard_normal(mean.shape, dtype=np.float32))
+        mean, std = self.gaussian(x)
+        return np.tanh(mean + std * rng.standard_normal(mean.shape, dtype=np.float32))
 
-    def _gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        h = _checked(x, self.observation_dim)
+    def seen(self, x: np.ndarray) -> np.ndarray:
+        """What the first layer gets."""
+        return _checked(x, self.observation_dim)
+
+    def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and std, before tanh."""
+        h = self.seen(x)
         for (weight, bias), norm in zip(self._layers, self._norms, strict=True):
             h = h @ weight + bias
             if norm is not None:
@@ -100,7 +115,7 @@ class NumpyPolicy:
                 h = h / np.sqrt((h * h).mean(axis=-1, keepdims=True) + LAYER_NORM_EPSILON) * norm[0] + norm[1]
             h = self._activation(h)
         log_std = np.clip(h @ self._log_std[0] + self._log_std[1], *self._log_std_range)
-        return h @ self._mean[0] + self._mean[1], log_std
+        return h @ self._mean[0] + self._mean[1], np.exp(log_std)
 
 
 class NumpyGaussian:
@@ -111,8 +126,11 @@ class NumpyGaussian:
     def __init__(self, parameters: Mapping[str, np.ndarray]):
         try:
             self.observation_dim = int(parameters["observation_dim"])
-            self._columns = parameters["columns"]
-            self._normaliser = parameters["normaliser/mean"], parameters["normaliser/std"], float(parameters["normaliser/clip"])
+            columns, mean, std = parameters["columns"], parameters["normaliser/mean"], parameters["normaliser/std"]
+            clip = float(parameters["normaliser/clip"])
+            # what changes nothing is left out: it would take as long as a layer
+            self._columns = None if np.array_equal(columns, np.arange(self.observation_dim)) else columns
+            self._normaliser = None if not mean.any() and (std == 1).all() and clip == np.inf else (mean, std, clip)
             self._activation = ACTIVATIONS[int(parameters["activation"])]
             depth = sum(name.startswith("trunk/layers/") and name.endswith("/weight") for name in parameters)
             self._layers = [(parameters[f"trunk/layers/{i}/weight"], parameters[f"trunk/layers/{i}/bias"]) for i in range(depth)]
@@ -136,17 +154,122 @@ class NumpyGaussian:
         mean, std = self.gaussian(x)
         return np.clip(mean + std * rng.standard_normal(mean.shape, dtype=np.float32), -1, 1)
 
+    def seen(self, x: np.ndarray) -> np.ndarray:
+        """What the first layer gets: the policy's own entries, normalised."""
+        x = _checked(x, self.observation_dim)
+        x = x if self._columns is None else x[..., self._columns]
+        return x if self._normaliser is None else normalised(x, *self._normaliser)
+
     def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and std, neither squashed nor clipped."""
-        h = normalised(_checked(x, self.observation_dim)[..., self._columns], *self._normaliser)
+        return self.answer(self.seen(x))
+
+    def answer(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and std, from what its first dense layer gets."""
         for weight, bias in self._layers:
             h = self._activation(h @ weight + bias)
         mean = h @ self._mean[0] + self._mean[1]
         if self._std_head is None:
-            return mean, np.broadcast_to(np.asarray(self._std), mean.shape)
+            return mean, np.full(mean.shape, self._std, np.float32)
         low, high = self._log_std_range
         below_high = high - LOG_STD_SOFTNESS * np.logaddexp(0, (high - (h @ self._std_head[0] + self._std_head[1])) / LOG_STD_SOFTNESS)
         return mean, np.exp(low + LOG_STD_SOFTNESS * np.logaddexp(0, (below_high - low) / LOG_STD_SOFTNESS)).astype(np.float32)
+
+
+Layer = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""What a recurrent layer sees (rows, inputs), and its memory before -> its memory after."""
+
+
+def _lstm(parameters: Mapping[str, np.ndarray], name: str) -> Layer:
+    """The step of `recurrent.LSTM`."""
+    of_input, of_hidden, bias = (parameters[f"{name}/{which}"] for which in ("input_weight", "hidden_weight", "bias"))
+
+    def step(x: np.ndarray, memory: np.ndarray) -> np.ndarray:
+        h, c = np.split(memory, 2, axis=1)
+        i, f, g, o = np.split(x @ of_input + bias + h @ of_hidden, 4, axis=1)
+        c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+        return np.concatenate([_sigmoid(o) * np.tanh(c), c], axis=1)
+
+    return step
+
+
+def _gru(parameters: Mapping[str, np.ndarray], name: str) -> Layer:
+    """The step of `recurrent.GRU`."""
+    of_input, of_hidden, bias, own = (parameters[f"{name}/{which}"] for which in ("input_weight", "hidden_weight", "bias", "hidden_bias"))
+    gates = 2 * len(of_hidden)
+
+    def step(x: np.ndarray, memory: np.ndarray) -> np.ndarray:
+        heard, recalled = x @ of_input + bias, memory @ of_hidden
+        r, z = np.split(_sigmoid(heard[:, :gates] + recalled[:, :gates]), 2, axis=1)
+        n = np.tanh(heard[:, gates:] + r * (recalled[:, gates:] + own))
+        return n + z * (memory - n)
+
+    return step
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 0.5 + 0.5 * np.tanh(0.5 * x)  # nothing overflows
+
+
+RNN_TYPES: tuple[tuple[Callable[[Mapping[str, np.ndarray], str], Layer], int], ...] = ((_lstm, 2), (_gru, 1))
+"""A policy names its own by the place in this list, the order of `recurrent.RNN_TYPES`; with the vectors that each remembers."""
+
+
+class NumpyRecurrent:
+    """The forward pass of PPO's policy with memory: `rows` observations and what was remembered before them, to actions and what is after.
+
+    It keeps nothing itself: the memory is the caller's, `begin` gives that of the first step of an episode.
+    """
+
+    observation_clip = np.inf
+
+    def __init__(self, parameters: Mapping[str, np.ndarray]):
+        self._gaussian = NumpyGaussian(parameters)
+        try:
+            layer, vectors = RNN_TYPES[int(parameters["rnn_type"])]
+            depth = sum(name.startswith("rnn/") and name.endswith("/hidden_weight") for name in parameters)
+            self._layers = [layer(parameters, f"rnn/{i}") for i in range(depth)]
+            self._units = [len(parameters[f"rnn/{i}/hidden_weight"]) for i in range(depth)]
+        except (KeyError, IndexError) as problem:
+            raise _no_policy(parameters, problem) from problem
+        self._ends = np.cumsum([vectors * units for units in self._units])
+        self.observation_dim, self.action_dim = self._gaussian.observation_dim, self._gaussian.action_dim
+
+    @property
+    def memory_size(self) -> int:
+        """Numbers that it remembers of a row."""
+        return int(self._ends[-1])
+
+    def begin(self, rows: int) -> np.ndarray:
+        """What it remembers before anything was seen, `(rows, memory_size)`."""
+        return np.zeros((rows, self.memory_size), np.float32)
+
+    def seen(self, x: np.ndarray) -> np.ndarray:
+        """What of an observation it looks at, normalised."""
+        return self._gaussian.seen(x)
+
+    def mode(self, x: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The actions without exploration."""
+        mean, _, memory = self.gaussian(x, memory)
+        return np.clip(mean, -1, 1), memory
+
+    def sample(self, x: np.ndarray, memory: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Actions as they are drawn while learning, and as the environment gets them."""
+        mean, std, memory = self.gaussian(x, memory)
+        return np.clip(mean + std * rng.standard_normal(mean.shape, dtype=np.float32), -1, 1), memory
+
+    def gaussian(self, x: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Mean and std, neither squashed nor clipped, and what is remembered after it."""
+        h, memories = self._gaussian.seen(x), []
+        if memory.shape != (len(h), self.memory_size):
+            raise SpecMismatch(
+                f"the policy remembers {self.memory_size} numbers of each of {len(h)} rows, got a memory of shape {memory.shape}: "
+                f"`begin({len(h)})` gives that of a first step"
+            )
+        for layer, units, before in zip(self._layers, self._units, np.split(memory, self._ends[:-1], axis=1), strict=True):
+            memories.append(layer(h, before))
+            h = memories[-1][:, :units]
+        return *self._gaussian.answer(h), np.concatenate(memories, axis=1)
 
 
 def _checked(x: np.ndarray, observation_dim: int) -> np.ndarray:

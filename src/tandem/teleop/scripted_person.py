@@ -1,10 +1,11 @@
 """A stand-in for the person beside the robot: lets the policy try, corrects it when it strays or stands, and helps less as it succeeds.
 
-It does what people are advised to do. It looks on for a while in every episode: exploring is the policy's part. Then it compares how
-far from the goal things look now and some steps ago: no nearer means standing, further away means straying. Then it corrects with an
-expert's actions for a moment and lets go again; where it is late in the episode, it sees it through, so that early training has
-rewards to learn from. How readily it helps is the share of its last episodes that the policy did not manage alone; so it tapers off
-by itself. It sees what the policy sees, and that an episode ended before its time, which is success.
+It does what people are advised to do. Some episodes it leaves to the policy altogether: exploring, and failing, is the policy's part, and
+a policy that is always rescued learns that standing still is worth something. In the others it looks on for a while, then compares how far
+from the goal things look now and some steps ago: no nearer means standing, further away means straying. Then it corrects, in a way that the
+policy could learn, and sees the episode through, so that early training has rewards to learn from. How often it helps at all follows the
+share of its last episodes that the policy did not manage alone; so it tapers off by itself. It sees what the policy sees, and that an
+episode ended before its time, which is success.
 """
 
 from __future__ import annotations
@@ -25,18 +26,20 @@ from tandem.types import Observation
 class Manner:
     """How a person helps; counts are in steps, pairs are drawn from evenly."""
 
-    look_on: tuple[int, int] = (15, 30)
+    often: float = 0.6
+    """Share of the episodes in which it helps if need be, at first; the others are the policy's own."""
+    look_on: tuple[int, int] = (8, 15)
     """At the start of an episode, whatever the policy does."""
     compare: int = 8
     """How far back it looks to see whether it goes forward."""
     nearer: float = 0.15
     """Share of the distance that must be gone meanwhile; less is standing."""
+    see_through: int = 0
+    """From this step of an episode on, a correction goes on until the end; before it, only for a moment."""
     correct: tuple[int, int] = (8, 20)
-    """A correction."""
+    """That moment."""
     try_again: tuple[int, int] = (6, 15)
     """What the policy gets after it, before the person looks again."""
-    see_through: int = 45
-    """From this step of an episode on, a correction goes on until the end."""
     remember: int = 10
     """Episodes by which it judges how much help is needed."""
 
@@ -64,7 +67,7 @@ class ScriptedPerson:
 
     @property
     def readiness(self) -> float:
-        """How likely it helps where help is needed: the share of the last episodes that were not managed alone."""
+        """How much help is needed: the share of the last episodes that were not managed alone."""
         return 1.0 - sum(self._alone) / len(self._alone) if self._alone else 1.0
 
     def reset(self) -> None:
@@ -73,6 +76,8 @@ class ScriptedPerson:
         self._step, self._helped, self._left = 0, False, 0
         self._distances = []
         self._next_look = self._drawn(self.manner.look_on)
+        if self._random.uniform() >= self.manner.often * self.readiness:
+            self._next_look = self._longest  # this one is the policy's own
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
         self._distances.append(self._distance(observation))
@@ -90,11 +95,11 @@ class ScriptedPerson:
         return self._expert.decide(observation, proposed)[0], True
 
     def _wants_to_help(self) -> bool:
-        """Asked now and then: does it stray or stand, and is help needed at all?"""
+        """Asked now and then: does it stray or stand?"""
         compare = self.manner.compare
         self._next_look = self._step + compare // 2
         before, now = self._distances[-min(len(self._distances), compare + 1)], self._distances[-1]
-        return now > (1 - self.manner.nearer) * before and bool(self._random.uniform() < self.readiness)
+        return now > (1 - self.manner.nearer) * before
 
     def _drawn(self, span: tuple[int, int]) -> int:
         return int(self._random.integers(span[0], span[1] + 1))

@@ -26,14 +26,15 @@ from tandem.envs.scenery import Scenery
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
 from tandem.teleop.mapping import axis_names
-from tandem.training.actor import Actor
+from tandem.training.actor import Actor, OwnPolicy
 from tandem.training.broken import FOLDER
 from tandem.training.control_loop import ControlLoop, Watch
 from tandem.training.limits import Limits, settings_for
 from tandem.training.operators import make_operators, open_hand
 from tandem.training.photographs import Photographs
+from tandem.training.policy import act_with, load_any_policy
 from tandem.training.showing import Showing
-from tandem.types import Spec
+from tandem.types import ForeignPolicy, Spec
 
 DEFAULT_PORT = 5588
 """Where a learner listens unless told otherwise."""
@@ -58,6 +59,8 @@ class ActorArgs:
     """How this actor is called on the learner's side; several may have the same name."""
     pace: Literal["fast", "realtime"] = "fast"
     """`fast` for a simulation: as fast as the learner keeps up. `realtime` for a robot: the control loop never waits for anyone."""
+    policy: Path | None = None
+    """Act with this policy (an ONNX file, a policy file or a run folder) and not with the learner's; its steps carry version -1."""
     while_away: Literal["go_on", "hold"] = "go_on"
     """What a real-time actor does while no learner can be reached: act and keep the steps, or hold still."""
     operator: str = "browser"
@@ -91,6 +94,7 @@ def act(
     token, address = _token(args), _address(args)
     env = make_batch(args.task, args.num_envs, num_threads=args.threads)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    chosen = None if args.policy is None else load_any_policy(args.policy, spec=spec)[0]
     limits = Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits))
     hand = open_hand(args.operator, spec, args.mapping)  # before anything is joined: a device that is not there joins nothing
     client = ActorClient(
@@ -111,6 +115,10 @@ def act(
     say(f"[ACTOR] connected to {address} as '{args.name}', run {welcome.run}")
     settings = welcome.settings
     seed = _own_seed(int(settings.get("seed", 0)), client.source)
+    own = None if chosen is None else OwnPolicy(act_with(chosen, spec, seed), ForeignPolicy(chosen.hash))
+    if own is not None:
+        known = own.known_as
+        say(f"[ACTOR] acting with {args.policy} ({known.hash}) whatever is learned meanwhile; its steps carry version {known.version}")
     operators, steering = make_operators(args.operator, spec, args.num_envs, seed, hand)
     actor = Actor(
         env,
@@ -122,6 +130,7 @@ def act(
         random_steps=max(0, int(settings.get("random_steps", 0)) - int(settings.get("actor_steps", 0))),
         say=say,
         broken=(args.run or args.spool.parent) / FOLDER,
+        own_policy=own,
         limits=limits,
         reward_source="person" if settings.get("reward_source") == "person" else "simulation",
     )

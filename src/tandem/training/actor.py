@@ -21,7 +21,7 @@ from tandem.observations import Layout
 from tandem.teleop.operator import Operator
 from tandem.training.broken import STATES_KEPT, keep_simulation
 from tandem.training.limits import Limits
-from tandem.types import Observation, PolicySnapshot, Spec, Transition
+from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec, Transition
 
 
 class ActorLink(Protocol):
@@ -31,9 +31,25 @@ class ActorLink(Protocol):
 
     def newest_policy(self, newer_than: int = -1) -> PolicySnapshot | None: ...
 
-    def acting_with(self, snapshot: PolicySnapshot) -> None: ...
+    def acting_with(self, snapshot: PolicySnapshot | ForeignPolicy) -> None: ...
 
     def episode_end(self, end: EpisodeEnd) -> None: ...
+
+
+class OwnActing(Protocol):
+    """Observations of all rows to actions; `reset` tells it in which rows new episodes begin."""
+
+    def __call__(self, observation: Observation) -> np.ndarray: ...
+
+    def reset(self, rows: np.ndarray | None = None) -> None: ...
+
+
+@dataclass(frozen=True)
+class OwnPolicy:
+    """A policy that the actor brought along and keeps, whatever the learner publishes."""
+
+    act: OwnActing
+    known_as: ForeignPolicy
 
 
 RewardSource = Literal["simulation", "person"]
@@ -64,6 +80,7 @@ class Actor:
         random_steps: int = 0,
         say: Callable[[str], None] = lambda line: None,
         broken: Path | None = None,
+        own_policy: OwnPolicy | None = None,
         limits: Limits | None = None,
         reward_source: RewardSource = "simulation",
     ) -> None:
@@ -85,6 +102,9 @@ class Actor:
         self.snapshot: PolicySnapshot | None = None
         """What it acts with."""
         self._policy: ActingPolicy | None = None
+        self.own_policy = own_policy
+        if own_policy is not None:
+            link.acting_with(own_policy.known_as)
         self._seed = seed
         self._recorders = [EpisodeRecorder(self.spec, f"{source}.{row}") for row in range(env.num_envs)]
         self._observation: Observation = {}
@@ -195,11 +215,15 @@ class Actor:
 
     def _begin_episode(self, row: int) -> None:
         self.returns[row] = 0.0
+        if self.own_policy is not None:
+            self.own_policy.act.reset(np.arange(self.env.num_envs) == row)
         self._operators[row].reset()
         self._recorders[row].begin(_row(self._observation, row))
 
     def _take_newest_policy(self) -> None:
         """Between two steps, never within one."""
+        if self.own_policy is not None:
+            return
         snapshot = self._link.newest_policy(self.snapshot.version if self.snapshot else -1)
         if snapshot is not None:
             self._say(f"[ACTOR] Received network parameters update at step {self.steps}! (version {snapshot.version}, {snapshot.hash})")
@@ -208,6 +232,8 @@ class Actor:
             self._say("[ACTOR] Network parameters updated successfully!")
 
     def _propose(self) -> np.ndarray:
+        if self.own_policy is not None:
+            return self.own_policy.act(self._observation)
         if self._policy is None or self.steps < self._random_steps:
             return self._random.uniform(-1, 1, (self.env.num_envs, self.spec.action_dim)).astype(np.float32)
         return self._policy.sample(self._layout.flatten(self._observation, self._policy.observation_clip), self._random)

@@ -125,3 +125,9 @@ def read_policy(path: Path, spec: Spec | None = None) -> tuple[PolicySnapshot, S
     if spec is not None and own.hash != spec.hash:
         raise SpecMismatch(f"policy {path} was trained for another spec: {'; '.join(spec.difference(own))}")
     return snapshot, own
+
+
+def read_policy_notes(path: Path) -> dict[str, Any]:
+    """What `write_policy` was told beside the policy: by what it was learned, how it scored."""
+    with safe_open(path, framework="numpy") as file:
+        return json.loads((file.metadata() or {}).get("notes", "{}"))

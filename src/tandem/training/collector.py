@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout, Shape
+from tandem.envs.batch import BatchEnv
 from tandem.errors import ConfigError, NotFinite
 from tandem.networks.normaliser import Moments, Normaliser
 from tandem.observations import Layout
@@ -17,15 +19,16 @@ from tandem.training.episodes import BatchEpisodes
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.types import Metrics, Observation, Spec
 
-Act = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""Normalised observations (N, D) and standard normal noise (N, action_dim) -> actions as they are drawn, not clipped."""
+Act = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+"""Normalised observations (N, D), standard normal noise (N, action_dim) and what is remembered (N, size) -> actions as they are drawn, not
+clipped, and what is remembered after them. Most policies remember nothing: a size of 0."""
 
 
 class Collector:
     """Holds the environments, the normaliser they are seen through, and the rollout they fill."""
 
-    def __init__(self, config: OnPolicyConfig, env: VectorEnv) -> None:
-        self.env, self._config = env, config
+    def __init__(self, config: OnPolicyConfig, env: VectorEnv, memory_dim: int = 0, mirror: Mirror | None = None) -> None:
+        self.env, self._config, self._mirror = env, config, mirror
         self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
         self._layout = Layout(self.spec)
         mode = (env.metadata or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
@@ -36,11 +39,14 @@ class Collector:
             )
         if not self._layout.size:
             raise ConfigError(f"task '{self.spec.task}' shows no float32 entry, and PPO learns from nothing else yet")
-        self.rollout = Rollout(Shape(config.num_steps_per_env, config.num_envs, self._layout.size, self.spec.action_dim))
+        self.rollout = Rollout(Shape(config.num_steps_per_env, config.num_envs, self._layout.size, self.spec.action_dim, memory_dim))
         self.normaliser = Normaliser(Moments.of(self._layout.size), np.inf if config.obs_clip is None else config.obs_clip)
         self.episodes = BatchEpisodes(config.num_envs)
         self._random = np.random.default_rng([config.seed, 1])
         self._raw = np.zeros((config.num_envs, self._layout.size), np.float32)
+        self._memory = np.zeros_like(self.rollout.memory)
+        self.reached = np.zeros_like(self.rollout.observations) if config.rnd.wanted else None
+        """(T, N, D): what each step led to, not normalised; at the end of an episode its last observation. Only for who asks for it."""
         self.steps = 0
         """Of the environments, all rows together."""
         self.terms: Metrics = {}
@@ -48,11 +54,14 @@ class Collector:
         self.before: dict[str, Any] | None = None
         """The simulations when the rollout began, where they can be saved: with `acted` they can be lived again."""
         self.acted: list[np.ndarray] = []
+        self.lived: list[np.ndarray] = []
+        """What was seen at each step of the last rollout, (N, D) each: scaled, but not normalised."""
 
     def begin(self) -> None:
         """First episodes everywhere."""
         observation, _ = self.env.reset(seed=10_000 * self._config.seed)
         self._raw = self._seen(observation, "the first observation")
+        self._memory = np.zeros_like(self._memory)
         if self._config.init_at_random_ep_len:
             self._age()
 
@@ -73,14 +82,15 @@ class Collector:
     def collect(self, act: Act) -> Rollout:
         """One rollout. An action is stored as it was drawn; the environment gets it clipped."""
         self.rollout.clear()
+        self.rollout.memory[:] = self._memory
         self.before = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
         self.acted = []
         terms: dict[str, list[np.ndarray]] = {}
         shape = self._config.num_envs, self.spec.action_dim
-        seen = []
+        self.lived = seen = []
         while not self.rollout.full:
             x = self.observations
-            actions = act(x, self._random.standard_normal(shape, dtype=np.float32))
+            actions, memory = act(x, self._random.standard_normal(shape, dtype=np.float32), self._memory)
             self.acted.append(np.minimum(np.maximum(actions, -1), 1))
             observation, reward, terminated, truncated, info = self.env.step(self.acted[-1])
             self.rollout.check(reward, terminated, truncated)
@@ -92,14 +102,28 @@ class Collector:
             self.rollout.add(x, actions, reward, terminated, truncated, cut)
             seen.append(self._raw)
             self._raw = self._seen(observation, "the observation")
+            if self.reached is not None:
+                self.reached[self.rollout.steps - 1] = self._reached(terminated | truncated, info)
+            self._memory = forgotten(memory, terminated | truncated)
             self.episodes.add(reward, terminated | truncated, info["success"])
             for name, values in info.get("reward_terms", {}).items():
                 terms.setdefault(name, []).append(values)
             self.steps += shape[0]
         if self._config.obs_normalization:
             self.normaliser.take_down(np.stack(seen))
-        self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in terms.items()}
+            if self._mirror is not None:  # so that what is normalised and then mirrored is what is mirrored and then normalised
+                self.normaliser.take_down(self._mirror.observations(np.stack(seen)))
+        figures = self.env.task.figures() if isinstance(self.env, BatchEnv) else {}
+        self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in (terms | figures).items()}
         return self.rollout
+
+    def _reached(self, ended: np.ndarray, info: dict[str, Any]) -> np.ndarray:
+        if not ended.any():
+            return self._raw
+        last = {name: values[ended] for name, values in info["final_obs"].items()}
+        reached = self._raw.copy()
+        reached[ended] = self._seen(last, "the last observation of an episode", np.flatnonzero(ended))
+        return reached
 
     def _seen(self, observation: Observation, which: str, rows: np.ndarray | None = None) -> np.ndarray:
         flat = self._layout.flatten(observation, np.inf)
@@ -129,10 +153,10 @@ class Collector:
         env_state = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
         if env_state is not None:
             env_state["streams"] = json.dumps(env_state["streams"])  # 128-bit integers, which msgpack has none of
-        return {"env": env_state, **self.memory()}
+        return {"env": env_state, "memory": np.array(self._memory), **self.without_simulations()}
 
-    def memory(self) -> dict[str, Any]:
-        """The same without the simulations."""
+    def without_simulations(self) -> dict[str, Any]:
+        """The same without the simulations, and what the policy remembers of them."""
         return {
             "steps": self.steps,
             "random": json.dumps(self._random.bit_generator.state),
@@ -151,5 +175,11 @@ class Collector:
             streams = json.loads(state["env"]["streams"])
             observation = self.env.restore({**state["env"], "streams": streams})  # pyright: ignore[reportAttributeAccessIssue]
             self._raw = self._seen(observation, "the saved observation")
+            self._memory = np.array(state["memory"])
         else:
             self.begin()
+
+
+def forgotten(memory: np.ndarray, ended: np.ndarray) -> np.ndarray:
+    """What is still remembered after a step: nothing of an episode that is over, whether the task or the time ended."""
+    return np.where(ended[:, None], np.float32(0), memory) if memory.size and ended.any() else memory

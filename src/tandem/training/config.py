@@ -59,6 +59,8 @@ class TrainConfig:
     """Learner steps between two evaluations; 0: none (ours)."""
     eval_episodes: int = 50
     """Episodes of an evaluation during training (ours)."""
+    eval_stochastic: bool = False
+    """Evaluate during training with actions as they are drawn, not with the most likely ones (ours)."""
     final_episodes: int = 100
     """Episodes of the last evaluation, on seeds that nothing was chosen by (ours)."""
     stop_success: float | None = None

@@ -97,6 +97,8 @@ class ControlLoop:
 
     def _wait_for_policy(self) -> None:
         """A robot does not move before there is something to move by."""
+        if self._actor.own_policy is not None:
+            return
         if self._client.newest_policy() is None:
             self._say("[ACTOR] waiting for the first policy")
         while self._client.newest_policy() is None and not self._over():

@@ -116,7 +116,8 @@ def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, 
     """The end of a run on one screen."""
     table = Table("", "", title=f"{summary['task']}: {summary['stopped']}", show_header=False)
     table.columns[1].overflow = "fold"  # a path that is cut cannot be copied
-    for key, manner in (("deterministic", "deterministic"), ("stochastic", "stochastic"), ("trained_long", "trained long")):
+    judged = {"deterministic": "deterministic", "stochastic": "stochastic", "trained_long": "trained long", "teacher": "the teacher"}
+    for key, manner in judged.items():
         if key not in summary:
             continue
         result = summary[key]
@@ -137,6 +138,6 @@ def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, 
     if film is not None:
         table.add_row("film", film)
     table.add_row("watch it", f"tandem play {path}")
-    if summary["stopped"] == "interrupted":
+    if summary["stopped"] == "interrupted" and summary.get("command") != "distill":  # which takes minutes, and is begun anew
         table.add_row("go on with it", f"tandem {summary.get('command', command)} --resume {path}")
     return table

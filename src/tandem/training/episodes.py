@@ -81,6 +81,11 @@ class EpisodeLog:
         return _share([episode.success and episode.intervention_steps > 0 for episode in self._recent])
 
     @property
+    def without_help(self) -> float | None:
+        """Success among the last episodes in which nobody helped; None if somebody did in all of them. See `alone` for what it hides."""
+        return _share([episode.success for episode in self._recent if not episode.intervention_steps])
+
+    @property
     def in_words(self) -> str:
         """How well it goes, with a person's help told apart from without."""
         if self.success_rate is None:

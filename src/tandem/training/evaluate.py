@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
@@ -19,7 +20,14 @@ FINAL_SEEDS = 2_000_000
 MAX_ROWS = 128
 
 Act = Callable[[Observation], np.ndarray]
-"""Observations of N rows -> actions (N, action_dim)."""
+"""Observations of N rows -> actions (N, action_dim). What remembers has a method `reset`, for new episodes in all rows."""
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """Acts by what it has seen since its last `reset`."""
+
+    def reset(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -74,6 +82,7 @@ def _evaluate_rows(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
     count = len(seeds)
     env = make_batch(task, count, autoreset=AutoresetMode.DISABLED)
     observation, _ = env.reset(seed=list(seeds))  # pyright: ignore[reportArgumentType]
+    _begin(act)
     success, length, returns, running = np.zeros(count, bool), np.zeros(count, int), np.zeros(count), np.ones(count, bool)
     while running.any():
         observation, reward, terminated, truncated, info = env.step(act(observation))
@@ -89,6 +98,7 @@ def _evaluate_foreign(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
     env, lived = make(task), []
     for seed in seeds:
         observation, _ = env.reset(seed=int(seed))
+        _begin(act)
         success, total, ended, length = False, 0.0, False, 0
         while not ended:
             action = act({name: values[None] for name, values in observation.items()})[0]
@@ -99,6 +109,12 @@ def _evaluate_foreign(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
     env.close()
     success, length, returns = zip(*lived, strict=True)
     return Evaluation(np.array(success), np.array(length), np.array(returns))
+
+
+def _begin(act: Act) -> None:
+    """No episode may know anything of the one before it."""
+    if isinstance(act, Remembering):
+        act.reset()
 
 
 def has_success(spec: Spec) -> bool:

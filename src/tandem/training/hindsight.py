@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tandem.agents.ppo import PPO, PPOState, Samples
+from tandem.agents.ppo import PPOState, Samples
 from tandem.data.rollout import Rollout, advantages, explained_variance, normalised
 from tandem.errors import NotFinite
-from tandem.networks.ensemble import Regressor
 from tandem.networks.normaliser import Moments, RewardScaler
 from tandem.training.ppo_config import OnPolicyConfig
+from tandem.training.reading import Reading
 from tandem.types import Metrics, Spec
 
 LARGEST_RETURN = 1e18
@@ -23,8 +23,8 @@ LARGEST_RETURN = 1e18
 class Hindsight:
     """Holds what goes on from rollout to rollout: the units of rewards and of values."""
 
-    def __init__(self, config: OnPolicyConfig, agent: PPO, spec: Spec) -> None:
-        self._config, self._agent, self._spec = config.agent, agent, spec
+    def __init__(self, config: OnPolicyConfig, reading: Reading, spec: Spec) -> None:
+        self._config, self._reading, self._spec = config.agent, reading, spec
         clip = math.inf if config.reward_clip is None else config.reward_clip
         self._rewards = RewardScaler(config.num_envs, config.agent.gamma, clip) if config.reward_normalization else None
         self._returns = Moments.of(1)
@@ -34,10 +34,11 @@ class Hindsight:
         """Samples to learn from; `last` `(N, D)` is what was seen after the last step. The state's values may come in new units."""
         config = self._config
         observations, actions = (array.reshape(rollout.rewards.size, -1) for array in (rollout.observations, rollout.actions))
-        opinion = self._agent.evaluate(state, observations)
+        opinion, at_the_end, at_cuts = self._reading.look_back(state, rollout)
         values = self._in_rewards(np.asarray(opinion.value)).reshape(rollout.rewards.shape)
         cuts = rollout.cuts()
-        next_values = rollout.next_values(values, self.values(state.critic, last), self.values(state.critic, cuts.observations))
+        last_values, cut_values = self.values(state.critic, last, at_the_end), self.values(state.critic, cuts.observations, at_cuts)
+        next_values = rollout.next_values(values, last_values, cut_values)
         rewards = rollout.rewards if self._rewards is None else self._rewards(rollout.rewards, rollout.ended)
         advantage = advantages(rewards, values, next_values, rollout.terminated, rollout.truncated, config.gamma, config.lam)
         returns = advantage + values
@@ -54,14 +55,16 @@ class Hindsight:
         old = opinion._replace(value=values.ravel())
         return state, Samples(observations, actions, old, advantage.ravel(), returns.ravel()), metrics
 
-    def values(self, critic: Regressor, observations: np.ndarray) -> np.ndarray:
-        """Of any number of observations, which are filled up to a power of two: each number of rows is compiled once."""
+    def values(self, critic: Any, observations: np.ndarray, memory: np.ndarray | None = None) -> np.ndarray:
+        """Of any number of observations, which are filled up to a power of two: each number of rows is compiled once.
+
+        `memory` is what a critic that remembers knew when it saw them; default: nothing.
+        """
         count = len(observations)
         if not count:
             return np.zeros(0, np.float32)
-        rows = np.zeros((2 ** math.ceil(math.log2(count)), observations.shape[1]), np.float32)
-        rows[:count] = observations
-        return self._in_rewards(np.asarray(self._agent.values(critic, rows))[:count])
+        memory = np.zeros((count, self._reading.critic_memory_dim), np.float32) if memory is None else memory
+        return self._in_rewards(np.asarray(self._reading.values(critic, _filled(observations), _filled(memory)))[:count])
 
     def _in_rewards(self, values: np.ndarray) -> np.ndarray:
         """The critic's answers in the units of the rewards."""
@@ -75,7 +78,7 @@ class Hindsight:
         self._returns.add(returns[..., None])
         self._returns.variance = np.maximum(self._returns.variance, 1e-12)  # returns that are all equal have no units
         mean, std = self._returns.mean[0], np.sqrt(self._returns.variance[0])
-        state = self._agent.rescaled(state, old_std / std, (old_mean - mean) / std)
+        state = self._reading.agent.rescaled(state, old_std / std, (old_mean - mean) / std)
         return state, ((values - mean) / std).astype(np.float32), ((returns - mean) / std).astype(np.float32)
 
     def _check(self, returns: np.ndarray, rewards: np.ndarray) -> None:
@@ -95,3 +98,9 @@ class Hindsight:
         self._returns = Moments.from_state(state["returns"])
         if self._rewards is not None and state["rewards"] is not None:
             self._rewards.restore(state["rewards"])
+
+
+def _filled(rows: np.ndarray) -> np.ndarray:
+    filled = np.zeros((2 ** math.ceil(math.log2(len(rows))), rows.shape[1]), np.float32)
+    filled[: len(rows)] = rows
+    return filled

@@ -14,7 +14,7 @@ from tandem.link.folder import run_token
 from tandem.training.config import LearnerArgs, RunArgs, TrainArgs, TrainConfig
 from tandem.training.display import Display
 from tandem.training.loggers import WandB
-from tandem.training.policy import load_policy
+from tandem.training.policy import policy_to_start_from
 from tandem.training.processes import Part, actor_part, hub_part, supervise, trainer_part
 from tandem.training.run import RunFolder, plain
 from tandem.types import Spec
@@ -76,7 +76,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
     for file in config.demos:
         load_demos(file, spec)
     if asked.init_from is not None:
-        load_policy(asked.init_from, spec=spec)
+        policy_to_start_from(asked.init_from, spec)
     if config.wandb:
         WandB.require()
     return RunFolder.create(path, config, spec)

@@ -15,21 +15,26 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from tandem.agents.ppo import PPO, Samples
+from tandem.agents.recurrent_ppo import RecurrentPPO
+from tandem.agents.symmetry import Mirror
+from tandem.data.rollout import Rollout
 from tandem.envs.registry import TASKS, Reward, make_batch
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, SpecMismatch, TandemError
-from tandem.networks.numpy_policy import NumpyGaussian
 from tandem.observations import Layout
 from tandem.training.broken import FOLDER, keep_batch, keep_simulation
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
 from tandem.training.clocks import Clocks
 from tandem.training.collector import Act, Collector
+from tandem.training.curiosity import Curiosity
 from tandem.training.display import Display
 from tandem.training.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
 from tandem.training.hindsight import Hindsight
 from tandem.training.loggers import TensorBoard, WandB
+from tandem.training.mirror import mirror_for
 from tandem.training.policy import act_with, describe
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_display import Times, iteration_block
+from tandem.training.reading import reading_of
 from tandem.training.run import RunFolder, this_machine
 from tandem.training.stopping import INTERRUPTED, interruptible
 from tandem.training.trainer import Progress, Watch
@@ -44,11 +49,14 @@ class OnPolicyRun:
 
     def __init__(self, config: OnPolicyConfig, run: RunFolder, env: VectorEnv, display: Display) -> None:
         self.config, self.run, self.display = config, run, display
-        self.collector = Collector(config, env)
-        self.spec = self.collector.spec
-        self.agent = agent_for(config, self.spec)
+        self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+        mirror = mirror_for(config, env)
+        self.agent = agent_for(config, self.spec, mirror)
+        self.reading = reading_of(self.agent, config.num_envs)
+        self.collector = Collector(config, env, self.reading.actor_memory_dim, mirror)
         self.state = self.agent.init(config.seed)
-        self.hindsight = Hindsight(config, self.agent, self.spec)
+        self.hindsight = Hindsight(config, self.reading, self.spec)
+        self.curiosity = Curiosity(config, self.spec) if config.rnd.wanted else None
         self._random = np.random.default_rng([config.seed, 2])
         self.iterations = 0
         self.progress = Progress()
@@ -68,8 +76,9 @@ class OnPolicyRun:
         began = time.perf_counter()
         rollout = self.collector.collect(self.acting())
         collected = time.perf_counter()
+        rewarded = self._reward_novelty(rollout)
         self.state, samples, judged = self.hindsight.judge(self.state, rollout, self.collector.observations)
-        learned = self._update(samples)
+        learned = self._update(samples) | rewarded
         times = Times(collected - began, time.perf_counter() - collected)
         self.iterations += 1
         self._after_iteration(judged | learned | self.collector.episodes.metrics() | self.collector.terms, times)
@@ -77,21 +86,21 @@ class OnPolicyRun:
 
     def acting(self) -> Act:
         """The policy as it is now, for the collector. A few rows are sooner computed here than by threads that have to be woken."""
-        if self.config.num_envs > FEW:
-            return lambda x, noise: np.asarray(self.agent.act(self.state.actor, x, noise))
-        as_it_is = np.zeros(self.agent.observation_dim, np.float32), np.ones(self.agent.observation_dim, np.float32), np.inf
-        policy = NumpyGaussian(self.agent.policy_parameters(self.state, *as_it_is))  # what it gets is normalised already
+        return self.reading.acting(self.state, by_numpy=self.config.num_envs <= FEW)
 
-        def act(x: np.ndarray, noise: np.ndarray) -> np.ndarray:
-            mean, std = policy.gaussian(x)
-            return mean + std * noise
-
-        return act
+    def _reward_novelty(self, rollout: Rollout) -> Metrics:
+        """With random network distillation: rewards for what is new, which is then learned to be less so."""
+        reached = self.collector.reached
+        if self.curiosity is None or reached is None:
+            return {}
+        before = self.collector.steps // self.config.num_envs - self.config.num_steps_per_env
+        return self.curiosity.reward(rollout, reached, before) | self.curiosity.learn(reached)
 
     def _update(self, samples: Samples) -> Metrics:
         """All gradient steps of an iteration; then the normaliser may move."""
-        order = orders(self._random, self.config.agent.num_learning_epochs, self.config.samples)
-        self.state, info = self.agent.update(self.state, samples, order, self.iterations / self.config.max_iterations)
+        config = self.config
+        order = orders(self._random, config.agent.num_learning_epochs, config.num_envs if config.agent.recurrent else config.samples)
+        self.state, info = self.reading.update(self.state, samples, order, self.iterations / config.max_iterations)
         metrics = {name: float(value) for name, value in info.items()}
         if metrics["Loss/dropped_updates"]:
             self._report_dropped(metrics)
@@ -167,9 +176,11 @@ class OnPolicyRun:
     def save(self, simulations: bool = True) -> Path:
         """A checkpoint, and the policy; without the simulations where they are what broke."""
         loops = {
-            "collector": self.collector.state() if simulations else self.collector.memory(),
+            "collector": self.collector.state() if simulations else self.collector.without_simulations(),
+            "critic_memory": self.reading.critic_memory,
             "random": json.dumps(self._random.bit_generator.state),
             "hindsight": self.hindsight.state(),
+            "curiosity": None if self.curiosity is None else self.curiosity.state(),
             "progress": dataclasses.asdict(self.progress),
         }
         write_policy(self.run.checkpoints / "latest.safetensors", self.snapshot(), self.spec, learned_by="ppo")
@@ -194,11 +205,15 @@ class OnPolicyRun:
         self.collector.restore(loops["collector"])
         self._random.bit_generator.state = json.loads(loops["random"])
         self.hindsight.restore(loops["hindsight"])
+        if self.curiosity is not None and loops.get("curiosity") is not None:
+            self.curiosity.restore(loops["curiosity"])
+        exact = loops["collector"].get("env") is not None
+        if exact:
+            self.reading.critic_memory = np.array(loops["critic_memory"])
         self.progress = Progress(**loops["progress"])
         best = self.run.checkpoints / "best.safetensors"
         if self.progress.best_step >= 0 and best.exists():
             self.best = read_policy(best, self.spec)[0]
-        exact = loops["collector"].get("env") is not None
         self.run.event("resumed", learner_step=self.iterations, exact=exact)
         self.display.say(f"resumed {self.run.path} at iteration {self.iterations:,}, {self.collector.steps:,} steps")
 
@@ -225,22 +240,23 @@ class OnPolicyRun:
 
 
 def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray:
-    """In which order each epoch takes the samples: all of them, shuffled anew, `(epochs, samples)`."""
+    """In which order each epoch takes the samples (or environments): all of them, shuffled anew, `(epochs, samples)`."""
     return np.stack([random.permutation(samples) for _ in range(epochs)]).astype(np.int32)
 
 
-def agent_for(config: OnPolicyConfig, spec: Spec) -> PPO:
+def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) -> PPO | RecurrentPPO:
     """The agent of a task; what it may not see it does not get."""
     layout = Layout(spec)
-    seen = [tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries)]
-    return PPO(config.agent, layout.size, spec.action_dim, *seen)
+    actor, critic = (tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries))
+    agent = PPO(config.agent, layout.size, spec.action_dim, actor, critic, mirror)
+    return RecurrentPPO(agent) if config.agent.recurrent else agent
 
 
 def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False, watch: Watch | None = None) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
-    env = make_batch(config.task, config.num_envs, reward=_reward(config))
+    env = make_batch(config.task, config.num_envs, reward=_reward(config), practice=config.practice)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
-    agent_for(config, spec)
+    agent_for(config, spec, mirror_for(config, env))
     if config.wandb:
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind

@@ -9,6 +9,8 @@ from typing import Annotated, Literal
 import tyro
 
 from tandem.agents.ppo import PPOConfig
+from tandem.agents.rnd import RNDConfig
+from tandem.envs.gear_assembly.practice import Practice
 from tandem.errors import ConfigError
 
 
@@ -18,6 +20,7 @@ class OnPolicyConfig:
 
     task: tyro.conf.Suppress[str] = ""
     agent: PPOConfig = field(default_factory=PPOConfig)
+    rnd: RNDConfig = field(default_factory=RNDConfig)
 
     seed: int = 0
     """Of the networks, the noise, the order of the samples and the simulations."""
@@ -33,6 +36,7 @@ class OnPolicyConfig:
     """Let the first episodes be of a random age, so that they do not all end together."""
     reward: Literal["sparse", "dense"] | None = None
     """Of a task that has both. Default: the dense one to learn from; success is what it is judged by (ours)."""
+    practice: Practice = field(default_factory=Practice)
     obs_normalization: bool = False
     """Observations to mean 0 and variance 1, by statistics that move between iterations only."""
     obs_clip: float | None = None
@@ -71,11 +75,25 @@ class OnPolicyConfig:
                 raise ConfigError(f"{name} must be above 0, got {value}")
         if self.eval_period and self.eval_episodes < 1:
             raise ConfigError(f"eval_episodes must be at least 1, got {self.eval_episodes}; to evaluate never, set eval_period to 0")
+        if self.agent.recurrent:
+            self._check_sequences()
         if self.samples % self.agent.num_mini_batches:
             raise ConfigError(
                 f"num_envs x num_steps_per_env = {self.num_envs} x {self.num_steps_per_env} = {self.samples} samples do not divide into "
                 f"num_mini_batches = {self.agent.num_mini_batches} equal parts: {self.samples % self.agent.num_mini_batches} would never "
                 f"be learned from. Change one of the three (parts that fit: {_divisors_near(self.samples, self.agent.num_mini_batches)})."
+            )
+
+    def _check_sequences(self) -> None:
+        """Networks that remember learn from whole sequences: a mini-batch is a number of environments."""
+        parts = self.agent.num_mini_batches
+        if self.num_envs % parts:
+            left = f"{self.num_envs % parts} of them would never be learned from" if self.num_envs > parts else "some would be empty"
+            raise ConfigError(
+                f"num_envs = {self.num_envs} environments do not divide into num_mini_batches = {parts} equal parts: {left}. With "
+                f"recurrent layers (actor_rnn_type {self.agent.actor_rnn_type}, critic_rnn_type {self.agent.critic_rnn_type}) a mini-batch "
+                f"is made of environments with all their steps. Change one of the two (parts that fit: "
+                f"{_divisors_near(self.num_envs, parts)})."
             )
 
     @property
@@ -102,6 +120,8 @@ class PPOArgs:
     """Folder of the run. Default: runs/TASK_ppo_TIME."""
     preset: str | None = None
     """Settings to start from: the preset named after the task, else `gym_mujoco` for Gymnasium's, else `rsl_rl`."""
+    rsl_rl_config: Path | None = None
+    """Settings to start from: a runner configuration of rsl_rl 4.x or 5.x, as YAML or JSON."""
     quiet: bool = False
     """Only the summary."""
     json: bool = False

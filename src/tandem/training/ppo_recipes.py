@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from tandem.agents.ppo import PPOConfig
+from tandem.agents.rnd import RNDConfig
+from tandem.envs.gear_assembly.practice import Practice
 from tandem.errors import ConfigError
 from tandem.training.ppo_config import OnPolicyConfig
+from tandem.training.rsl_rl_config import read_rsl_rl_config
 from tandem.training.run import RunFolder
 
 
@@ -76,12 +79,70 @@ def reach() -> OnPolicyConfig:
     )
 
 
-PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {"rsl_rl": rsl_rl, "gym_mujoco": gym_mujoco, "cartpole": cartpole, "reach": reach}
+def gear_assembly() -> OnPolicyConfig:
+    """The gears from scratch: a dense reward, and starts that grow harder as they are mastered.
+
+    An action is a tenth of a second and an episode ten seconds, so rewards more than a few seconds away hardly count; the physics
+    takes most of the time, so every sample is learned from often.
+    """
+    agent = PPOConfig(
+        gamma=0.97,
+        entropy_coef=0.0,
+        init_std=0.4,
+        actor_hidden_dims=(256, 256),
+        critic_hidden_dims=(256, 256),
+        normalize_values=True,
+    )
+    return OnPolicyConfig(
+        agent=agent,
+        num_envs=128,
+        num_steps_per_env=32,
+        max_iterations=800,
+        practice=Practice(curriculum=True),
+        obs_normalization=True,  # a blow is a hundred times what the wrist feels at rest
+        obs_clip=5.0,
+        eval_period=20,
+        eval_episodes=50,
+        stop_success=0.95,
+    )
+
+
+def recall() -> OnPolicyConfig:
+    """Seconds, with memory: an LSTM for both networks, and rollouts longer than the wait, for gradients reach back no further than one."""
+    agent = PPOConfig(
+        actor_rnn_type="lstm",
+        critic_rnn_type="lstm",
+        actor_rnn_hidden_dim=32,
+        critic_rnn_hidden_dim=32,
+        actor_hidden_dims=(32,),
+        critic_hidden_dims=(32,),
+        entropy_coef=0.0,
+        init_std=0.7,
+    )
+    return OnPolicyConfig(
+        agent=agent, num_envs=64, num_steps_per_env=48, max_iterations=60, eval_period=5, eval_episodes=100, stop_success=0.98
+    )
+
+
+PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {
+    "rsl_rl": rsl_rl,
+    "gym_mujoco": gym_mujoco,
+    "cartpole": cartpole,
+    "reach": reach,
+    "gear_assembly": gear_assembly,
+    "recall": recall,
+}
 
 
 def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:
     """What a command line starts from: the run it resumes, the preset it names, or the one that suits its task."""
-    after = dict(pairwise(args))
+    after = _given(args)
+    theirs = after.get("--rsl-rl-config")
+    if theirs is not None:
+        for other in ("--resume", "--preset"):
+            if other in after:
+                raise ConfigError(f"--rsl-rl-config and {other} both say what to start from; give one of the two")
+        return read_rsl_rl_config(Path(theirs), _whole(after.get("--num-envs"))).config
     if "--resume" in after:
         return ppo_config_of(RunFolder.open(Path(after["--resume"])))
     chosen = after.get("--preset")
@@ -93,16 +154,30 @@ def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:
     return PRESETS[chosen]()
 
 
+def _whole(word: str | None) -> int | None:
+    return int(word) if word is not None and word.isdigit() else None  # what is none is told by whoever reads the command line
+
+
+def _given(args: list[str]) -> dict[str, str]:
+    """Options and what follows them, as `--name value` or `--name=value`."""
+    found = dict(pairwise(args)) | dict(arg.split("=", 1) for arg in args if arg.startswith("--") and "=" in arg)
+    return {name.replace("_", "-"): value for name, value in found.items()}
+
+
 def ppo_config_of(run: RunFolder) -> OnPolicyConfig:
     """The configuration a run was started with."""
-    saved = run.config["config"]
+    saved = {"rnd": {}} | run.config["config"]  # runs of before there was any have none of it
     if "num_steps_per_env" not in saved:
         raise ConfigError(f"run {run.path} was not trained with PPO; go on with it by `tandem train --resume {run.path}`")
-    for part, kind in ((saved, OnPolicyConfig), (saved["agent"], PPOConfig)):
+    for part, kind in ((saved, OnPolicyConfig), (saved["agent"], PPOConfig), (saved["rnd"], RNDConfig)):
         unknown = set(part) - {field.name for field in dataclasses.fields(kind)}
         if unknown:
             raise ConfigError(f"run {run.path} was configured by another version of Tandem: unknown settings {', '.join(sorted(unknown))}")
-    settings: dict[str, Any] = _tuples(saved) | {"agent": PPOConfig(**_tuples(saved["agent"]))}
+    settings: dict[str, Any] = _tuples(saved) | {
+        "agent": PPOConfig(**_tuples(saved["agent"])),
+        "rnd": RNDConfig(**_tuples(saved["rnd"])),
+        "practice": Practice(**saved.get("practice", {})),
+    }
     return OnPolicyConfig(**settings)
 
 

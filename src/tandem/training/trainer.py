@@ -135,10 +135,13 @@ class Trainer:
             self.log(warning)
 
     def _worth_evaluating(self) -> bool:
-        """A policy that fails takes the longest to evaluate and is not the one to stop with: it waits until half of what is wanted."""
+        """A policy that fails takes the longest to evaluate and is not the one to stop with: it waits until half of what is wanted.
+
+        By what it does without a person, who is not there when it is evaluated.
+        """
         if self.config.stop_success is None:
             return True
-        return (self.learner.episodes.success_rate or 0.0) >= self.config.stop_success / 2
+        return (self.learner.episodes.without_help or 0.0) >= self.config.stop_success / 2
 
     def check_limits(self) -> None:
         if self.learner.steps >= self.config.max_steps:
@@ -163,9 +166,8 @@ class Trainer:
         """On seeds of its own; keeps the best policy, and stops when it is good enough often enough in a row."""
         self.before_evaluation()
         snapshot = self.learner.current_policy()
-        result = evaluate(
-            self.config.task, act_with(snapshot, self.spec), range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes)
-        )
+        act = act_with(snapshot, self.spec, self.config.seed if self.config.eval_stochastic else None)
+        result = evaluate(self.config.task, act, range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes))
         score = float(result.rate.value) if has_success(self.spec) else float(result.returns.mean())
         self.report(
             {

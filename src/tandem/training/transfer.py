@@ -24,7 +24,7 @@ from tandem.agents.sac import SACConfig
 from tandem.envs.registry import make_batch
 from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
 from tandem.observations import Layout
-from tandem.training.policy import load_policy
+from tandem.training.policy import policy_to_start_from
 from tandem.types import PolicySnapshot, Spec
 
 ROWS = 16
@@ -35,7 +35,7 @@ LARGEST_STD = 0.5
 
 def starting_policy(path: Path, spec: Spec, network: SACConfig, seed: int, say: Callable[[str], None]) -> PolicySnapshot:
     """The policy of another run, for RLPD to start with; PPO's is of another kind, and cloned."""
-    snapshot = load_policy(path, spec=spec)[0]
+    snapshot = policy_to_start_from(path, spec)
     if not learned_by_ppo(snapshot):
         return snapshot
     say(f"cloning the PPO policy of {path} (iteration {snapshot.learner_step:,})")

@@ -77,6 +77,8 @@ def _stale_by_journal(records: Records) -> dict[str, Any] | None:
     if len(versions) != 1 or records.journal is None or len(records.journal.tail) < limits.ENOUGH_STEPS // 2 or records.kind != "rlpd":
         return None
     version, newest = versions.pop(), records.clocks.policy_version
+    if version < 0:  # a policy that the actors brought along (`--policy`): it is not to follow the learner's
+        return None
     return _stale(version, newest) | {"steps": len(records.journal.tail)} if newest - version >= limits.LAG_VERSIONS else None
 
 
@@ -87,7 +89,7 @@ def _stale_by_rows(records: Records) -> dict[str, Any] | None:
         return None
     acting = {row["policy_version"] - int(row["clock/policy_lag"]) for row in rows}
     newest, lived = rows[-1]["policy_version"], rows[-1]["actor_step"] - rows[0]["actor_step"]
-    if len(acting) > 1 or newest - min(acting) < limits.LAG_VERSIONS or lived < limits.ENOUGH_STEPS // 4:
+    if len(acting) > 1 or min(acting) < 0 or newest - min(acting) < limits.LAG_VERSIONS or lived < limits.ENOUGH_STEPS // 4:
         return None
     return _stale(min(acting), newest) | {"steps": lived}
 

@@ -15,6 +15,7 @@ import mujoco.batch
 import numpy as np
 
 from tandem.envs.arm import CartesianControl, ControlLimits, Impedance, InverseKinematics
+from tandem.envs.gear_assembly.practice import Levels, OtherPhysics, Practice
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, NEIGHBOURS, PITCH, TEETH, Geometry, build_scene
 from tandem.envs.rotations import quat_multiply, rotate, rotvec_to_quat
 from tandem.envs.shaping import Reward, judged, shaped
@@ -83,7 +84,7 @@ DENSE = {"approach": 0.004, "alignment": 0.002, "phase": 0.002, "insertion": 0.0
 
 
 class GearAssembly(Task):
-    """See the module; `options` vary it, `geometry` and `impedance` are the hardware."""
+    """See the module; `options` vary it, `geometry` and `impedance` are the hardware, `practice` is for learning alone."""
 
     def __init__(
         self,
@@ -91,8 +92,10 @@ class GearAssembly(Task):
         geometry: Geometry | None = None,
         impedance: Impedance | None = None,
         reward: Reward = "sparse",
+        practice: Practice | None = None,
     ) -> None:
         self.reward = reward
+        self.practice = practice or Practice()
         self.spec = SPEC if reward == "sparse" else shaped(SPEC, DENSE)
         self.options = options or GearOptions()
         self.geometry = geometry or Geometry()
@@ -126,11 +129,15 @@ class GearAssembly(Task):
         self._wrench, self._tare = np.zeros((count, 6)), np.zeros((count, 6))
         self._previous_action = np.zeros((count, 6))
         self._noise = np.array([self.options.force_noise] * 3 + [self.options.torque_noise] * 3)
+        self.levels = Levels(count, self.practice.curriculum)
+        self._physics = OtherPhysics(batch, self.practice.randomise)
 
     def reset(self, rows: Rows, streams: list[np.random.Generator]) -> None:
         numbers = np.arange(self._batch.nsim)[rows]
+        self.levels.begin(rows)
         for row, stream in zip(numbers, streams, strict=True):
             self._place(int(row), stream)
+            self._physics.draw(int(row), stream)
         self._previous_action[rows] = 0
         self._batch.forward(ids(rows))
         self._tare[rows] = self._sensors[rows][:, self._wrench_columns]
@@ -139,14 +146,14 @@ class GearAssembly(Task):
 
     def _place(self, row: int, stream: np.random.Generator) -> None:
         """Draw an episode: the board, what is believed of it, the neighbours' phase and where the arm starts."""
-        options = self.options
+        options, width = self.options, self.levels.width(row)
         board = BOARD_NOMINAL + np.array([*stream.uniform(-options.board_xy, options.board_xy, 2), 0.0])
         board_quat = _yaw(stream.uniform(-options.board_yaw, options.board_yaw))
-        radius, direction = options.measured_xy_error * np.sqrt(stream.uniform()), stream.uniform(-np.pi, np.pi)
-        error = np.array([radius * np.cos(direction), radius * np.sin(direction), stream.uniform(-1, 1) * options.measured_z_error])
-        error_yaw = stream.uniform(-options.measured_yaw_error, options.measured_yaw_error)
+        radius, direction = width * options.measured_xy_error * np.sqrt(stream.uniform()), stream.uniform(-np.pi, np.pi)
+        error = np.array([radius * np.cos(direction), radius * np.sin(direction), stream.uniform(-1, 1) * width * options.measured_z_error])
+        error_yaw = stream.uniform(-options.measured_yaw_error, options.measured_yaw_error) * width
         phase = stream.uniform(-0.5, 0.5) * PITCH
-        phase_error = stream.uniform(-1, 1) * options.measured_phase_error * PITCH
+        phase_error = stream.uniform(-1, 1) * width * options.measured_phase_error * PITCH
 
         self.measured_error[row] = [*error, error_yaw]
         self.phase[row] = phase
@@ -157,10 +164,11 @@ class GearAssembly(Task):
         for address, (x, y) in zip(self._neighbours, NEIGHBOURS, strict=True):
             self._qpos[row, address] = meshing_angle(phase, np.arctan2(y, x))
 
-        height = self.geometry.peg_height + stream.uniform(*options.start_height)
-        start = board + rotate(board_quat, np.array([*stream.uniform(-options.start_xy, options.start_xy, 2), height]))
-        tilt = stream.uniform(-options.start_tilt, options.start_tilt, 2)
-        turn = quat_multiply(_yaw(stream.uniform(-options.start_yaw, options.start_yaw)), rotvec_to_quat(np.array([*tilt, 0.0])))
+        height = self.levels.start(row, self.geometry.peg_height) + width * stream.uniform(*options.start_height)
+        start = board + rotate(board_quat, np.array([*(width * stream.uniform(-options.start_xy, options.start_xy, 2)), height]))
+        tilt = width * stream.uniform(-options.start_tilt, options.start_tilt, 2)
+        yaw = width * stream.uniform(-options.start_yaw, options.start_yaw) + (1 - width) * phase
+        turn = quat_multiply(_yaw(yaw), rotvec_to_quat(np.array([*tilt, 0.0])))
         self._qpos[row, self._inverse.qpos] = self._inverse.solve(start, quat_multiply(board_quat, turn))
 
     def advance(self, rows: Rows, action: np.ndarray, streams: list[np.random.Generator]) -> None:
@@ -185,6 +193,7 @@ class GearAssembly(Task):
     def judge(self, rows: Rows) -> Judgement:
         place = self.true_place(rows)
         seated = (place[:, 2] < self.options.seated_height) & (np.hypot(place[:, 0], place[:, 1]) < self.options.seated_radius)
+        self.levels.lived(rows, seated)
         if self.reward == "dense":
             return judged(seated, self._costs(rows, place), DENSE)
         return Judgement(reward=seated.astype(float), terminated=seated, success=seated)
@@ -197,11 +206,12 @@ class GearAssembly(Task):
         # the angle to the nearest mesh, of the turn about the peg alone
         phase = np.abs((2 * np.arctan2(z, w) - self.phase[rows] + PITCH / 2) % PITCH - PITCH / 2)
         return {
-            "approach": np.tanh(beside / (10 * MM)),
-            "alignment": np.minimum(1.0, tilt / (5 * DEGREE)),
+            # steep near the goal, and never flat: what is far away must be worth improving too
+            "approach": 0.5 * np.tanh(beside / (4 * MM)) + 0.5 * np.minimum(1.0, beside / (60 * MM)),
+            "alignment": np.minimum(1.0, tilt / (20 * DEGREE)),
             "phase": phase / (PITCH / 2),
             # who goes down beside the peg is not getting anywhere
-            "insertion": np.clip(np.maximum(height / (60 * MM), beside / (20 * MM)), 0.0, 1.0),
+            "insertion": np.clip(np.maximum(height / (80 * MM), beside / (60 * MM)), 0.0, 1.0),
             "action": np.square(self._previous_action[rows]).mean(1),
         }
 
@@ -220,7 +230,12 @@ class GearAssembly(Task):
             "wrench": self._wrench,
             "tare": self._tare,
             "previous_action": self._previous_action,
+            **self.levels.memory(),
+            **self._physics.memory(),
         }
+
+    def figures(self) -> dict[str, float]:
+        return {"level": float(self.levels.level.mean())} if self.practice.curriculum else {}
 
 
 def meshing_angle(phase: float, direction: float) -> float:

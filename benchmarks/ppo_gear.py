@@ -1,0 +1,92 @@
+"""Does PPO learn the gear assembly from scratch, and what does it take against RLPD?
+
+    python -m benchmarks.ppo_gear [--seed 0] [--quick] [--json] [--runs FOLDER] [--rlpd RUN]
+
+`tandem ppo gear_assembly`: no demonstration, a dense reward of named terms, a curriculum; at most 3.3 million steps, the budget of
+Isaac Lab's Factory task. It is judged as RLPD is: the sparse task as it is, 100 episodes on seeds that nothing was chosen by.
+
+* `success`: the best policy's share of those episodes, deterministic.
+* `steps_to_90`: steps of the simulations until the first evaluation of at least 90 % (50 episodes each).
+* `minutes`: of training, evaluations included.
+
+The curve is drawn beside that of RLPD with 25 demonstrations, which is trained here unless a run is given.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from benchmarks.plots import evaluations, success_curves
+from benchmarks.report import Report, machine_gflops
+from tandem.envs.registry import make, make_expert
+from tandem.training.display import Display
+from tandem.training.evaluate import wilson
+from tandem.training.on_policy import train_ppo
+from tandem.training.ppo_recipes import PRESETS
+from tandem.training.recipes import RECIPES
+from tandem.training.record import record_demos
+from tandem.training.train import train
+
+TASK = "gear_assembly"
+BUDGET = 3_300_000
+TARGETS = {"success": (">=", 0.9), "steps": ("<=", BUDGET)}
+PICTURE = Path(__file__).parents[1] / "docs" / "images" / "ppo_gear.png"
+
+
+def rlpd_run(folder: Path, display: Display) -> Path:
+    """What `make train` does."""
+    demos = record_demos(make(TASK), make_expert(TASK, 0), 25, folder / "demos", 0)
+    train(replace(RECIPES[TASK](), task=TASK, demos=(demos,)), folder / "rlpd", display)
+    return folder / "rlpd"
+
+
+def main(
+    seed: int = 0, quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_ppo_gear"), rlpd: Path | None = None
+) -> None:
+    """PPO on the gear assembly.
+
+    Args:
+        seed: Of the run.
+        quick: Ten iterations and no picture, to see that it runs.
+        json: One JSON object instead of the table.
+        runs: Folder of the runs.
+        rlpd: A finished RLPD run to draw beside it; trained here if there is none.
+    """
+    folder, display = runs / time.strftime("%Y-%m-%d_%H-%M-%S"), Display("quiet" if json else "lines")
+    config = replace(PRESETS[TASK](), task=TASK, seed=seed)
+    config = replace(config, max_iterations=10 if quick else BUDGET // config.samples)
+    if quick:
+        config = replace(config, eval_period=5, final_episodes=10)
+    gflops = machine_gflops()
+    summary = train_ppo(config, folder / "ppo", display)
+    curve = evaluations(folder / "ppo")
+    reached = np.flatnonzero(curve["success"] >= 0.9)
+    report = Report("ppo_gear", ("what", "value"), TARGETS)
+    for name in ("deterministic", "stochastic"):
+        successes, episodes = summary[name]["successes"], summary[name]["episodes"]
+        report.row(f"success, {name}", wilson(successes, episodes))
+    report.figures = {
+        "success": summary["deterministic"]["successes"] / summary["deterministic"]["episodes"],
+        "steps": summary["actor_step"],
+        "minutes": summary["minutes"],
+    }
+    if len(reached):
+        report.figures["steps_to_90"] = int(curve["actor_step"][reached[0]])
+        report.figures["minutes_to_90"] = float(curve["minutes"][reached[0]])
+    for name, value in report.figures.items():
+        report.row(name, f"{value:,.3g}" if value < 1000 else f"{value:,.0f}")
+    if not quick:
+        other = rlpd or rlpd_run(folder, display)
+        success_curves([("PPO, from scratch", folder / "ppo"), ("RLPD, 25 demonstrations", other)], PICTURE)
+    report.show(json)
+    if not json:
+        print(f"this machine: {gflops:.0f} GFLOP/s; runs in {folder}")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,0 +1,138 @@
+"""Random network distillation (Burda et al. 2019): a reward for what is new.
+
+A target network that is never trained gives a random vector for every state; a predictor learns to give the same. Where it has
+learned it, the state has been seen; where it is still far off, the state is new. How far off it is, is the intrinsic reward:
+
+    r_i(s) = |f(s) - g(s)|         f learned by  mean (f(s) - g(s))²,  g random
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from tandem.agents.adam import Adam, AdamState
+from tandem.agents.arrays import from_arrays, to_arrays
+from tandem.errors import ConfigError
+from tandem.networks.embedding import Embedding
+from tandem.networks.mlp import ACTIVATIONS
+
+
+@dataclass(frozen=True)
+class RNDConfig:
+    """Names of rsl_rl, each with `rnd_` in front."""
+
+    rnd_weight: float = 0.0
+    """Weight of the reward for what is new (random network distillation); 0: none."""
+    rnd_weight_schedule: Literal["constant", "step", "linear"] = "constant"
+    """How the weight changes: not, to rnd_final_value at rnd_final_step, or evenly from rnd_initial_step to rnd_final_step."""
+    rnd_initial_step: int = 0
+    """Steps of each environment after which the weight begins to change (linear)."""
+    rnd_final_step: int = 0
+    """Steps of each environment after which it is rnd_final_value."""
+    rnd_final_value: float = 0.0
+    """Weight at the end of the schedule."""
+    rnd_num_outputs: int = 1
+    """Numbers that the predictor has to guess of a state."""
+    rnd_predictor_hidden_dims: tuple[int, ...] = (64, 64)
+    """Units of the predictor's hidden layers."""
+    rnd_target_hidden_dims: tuple[int, ...] = (64, 64)
+    """Units of the hidden layers of what it guesses."""
+    rnd_activation: Literal["tanh", "relu", "swish", "elu"] = "elu"
+    """Of every hidden layer of both."""
+    rnd_learning_rate: float = 1e-3
+    """Of the predictor's Adam."""
+    rnd_state_normalization: bool = False
+    """Let both see states to mean 0 and variance 1, by statistics of their own."""
+    rnd_reward_normalization: bool = False
+    """Intrinsic rewards over the running std of their discounted sum."""
+    rnd_entries: tuple[str, ...] = ()
+    """Observation entries in which something may be new. Default: all."""
+
+    def __post_init__(self) -> None:
+        for name, low in (("rnd_weight", 0.0), ("rnd_final_value", 0.0), ("rnd_learning_rate", 0.0), ("rnd_num_outputs", 1)):
+            if not getattr(self, name) >= low:
+                raise ConfigError(f"{name} must be at least {low:g}, got {getattr(self, name)}")
+        for name in ("rnd_predictor_hidden_dims", "rnd_target_hidden_dims"):
+            if not getattr(self, name) or min(getattr(self, name)) < 1:
+                raise ConfigError(f"{name} must name the units of at least one layer, got {getattr(self, name)}")
+        if self.rnd_weight_schedule not in ("constant", "step", "linear"):
+            raise ConfigError(f"rnd_weight_schedule must be constant, step or linear, got '{self.rnd_weight_schedule}'")
+        if self.rnd_activation not in ACTIVATIONS:
+            raise ConfigError(f"rnd_activation must be one of {', '.join(ACTIVATIONS)}, got '{self.rnd_activation}'")
+        if self.rnd_weight_schedule == "linear" and not 0 <= self.rnd_initial_step < self.rnd_final_step:
+            raise ConfigError(
+                f"a linear rnd_weight_schedule goes from rnd_initial_step to a later rnd_final_step, got {self.rnd_initial_step} and "
+                f"{self.rnd_final_step}"
+            )
+
+    @property
+    def wanted(self) -> bool:
+        return self.rnd_weight > 0 or (self.rnd_weight_schedule != "constant" and self.rnd_final_value > 0)
+
+    def weights(self, steps: np.ndarray) -> np.ndarray:
+        """The weight when an environment has made so many steps."""
+        steps = np.asarray(steps, np.float64)
+        if self.rnd_weight_schedule == "constant":
+            return np.full(steps.shape, self.rnd_weight)
+        if self.rnd_weight_schedule == "step":
+            return np.where(steps < self.rnd_final_step, self.rnd_weight, self.rnd_final_value)
+        done = np.clip((steps - self.rnd_initial_step) / (self.rnd_final_step - self.rnd_initial_step), 0, 1)
+        return self.rnd_weight + done * (self.rnd_final_value - self.rnd_weight)
+
+
+class RNDState(NamedTuple):
+    predictor: Embedding
+    target: Embedding
+    """Never trained."""
+    optimiser: AdamState
+
+
+@dataclass(frozen=True)
+class RND:
+    """The two networks' configuration, and the functions that use an `RNDState`."""
+
+    config: RNDConfig
+    inputs: int
+
+    @partial(jax.jit, static_argnames="self")
+    def init(self, seed: int) -> RNDState:
+        config = self.config
+        predictor_key, target_key = jax.random.split(jax.random.PRNGKey(seed))
+        outputs, activation = config.rnd_num_outputs, config.rnd_activation
+        predictor = Embedding(predictor_key, self.inputs, config.rnd_predictor_hidden_dims, outputs, activation=activation)
+        target = Embedding(target_key, self.inputs, config.rnd_target_hidden_dims, outputs, activation=activation)
+        return RNDState(predictor, target, Adam(config.rnd_learning_rate).init(predictor))
+
+    @partial(jax.jit, static_argnames="self")
+    def novelty(self, state: RNDState, x: Array) -> Array:
+        """How far off the predictor is, `(rows,)`."""
+        return jnp.linalg.norm(state.predictor(x) - state.target(x), axis=1)
+
+    @partial(jax.jit, static_argnames="self", donate_argnames="state")
+    def update(self, state: RNDState, x: Array, order: Array) -> tuple[RNDState, Array]:
+        """A gradient step for every row of `order` `(mini-batches, size)`, which says of which states; the mean loss of them."""
+        adam = Adam(self.config.rnd_learning_rate)
+
+        def loss(predictor: Embedding, rows: Array) -> Array:
+            return jnp.mean(jnp.square(predictor(rows) - state.target(rows)))
+
+        def one(carry: tuple[Embedding, AdamState], indices: Array) -> tuple[tuple[Embedding, AdamState], Array]:
+            value, gradient = jax.value_and_grad(loss)(carry[0], x[indices])
+            return adam.step(*carry, gradient, jnp.isfinite(value)), value
+
+        (predictor, optimiser), losses = jax.lax.scan(one, (state.predictor, state.optimiser), order)
+        return RNDState(predictor, state.target, optimiser), losses.mean()
+
+    def arrays(self, state: RNDState) -> dict[str, np.ndarray]:
+        return to_arrays(state)
+
+    def from_arrays(self, template: RNDState, arrays: Mapping[str, np.ndarray]) -> RNDState:
+        return from_arrays(template, arrays, "the state of random network distillation")

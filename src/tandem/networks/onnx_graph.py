@@ -1,0 +1,230 @@
+"""A policy as an ONNX graph: what the robot measures goes in, each entry by its name and in its own unit; an action comes out.
+
+Scales, clips and the normaliser are inside, in the order in which `numpy_policy` applies them, so that nobody has to do them again.
+The operators are those of opset 17 (2022), which every runtime knows:
+
+    tcp_position (batch, 3) ─► Flatten ─┐
+    to_ball (batch, 3) ──────► Flatten ─┴► Concat ─► Div ─► Clip ─► Gemm ─► LayerNormalization ─► Tanh ─► Gemm ─► Tanh ─► action
+
+Outputs: `action` in [-1, 1], what the policy does when it does not explore; `command`, the same in the unit of the task's action;
+`mean` and `std`, to draw actions from as in training: the squash (tanh or a clip, see the metadata) of mean + std * noise.
+A policy that remembers takes `memory_in` as well and gives `memory_out`, `(batch, numbers)`: zeros for the first step of an episode.
+Its recurrent layers are written out in the formulas of `networks/recurrent.py`, not as ONNX's own LSTM: one vector is all there is to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tandem.errors import ConfigError
+from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS, NumpyRecurrent, remembers
+from tandem.observations import Layout
+from tandem.types import OBSERVATION_CLIP, Spec
+
+OPSET = 17
+IR_VERSION = 8
+"""The format that came with opset 17; a newer one would be refused by runtimes that know all the operators."""
+OUTPUTS = ("action", "command", "mean", "std")
+MEMORY_IN, MEMORY_OUT = "memory_in", "memory_out"
+Parameters = Mapping[str, np.ndarray]
+
+
+def packages() -> tuple[Any, Any]:
+    """The modules `onnx` and `onnxruntime`, which are an extra: nothing else needs them."""
+    try:
+        import onnx
+        import onnxruntime
+    except ImportError as problem:
+        raise ConfigError(
+            f"ONNX files need the packages onnx and onnxruntime, and '{problem.name}' is not installed: `pip install 'tandem[export]'`"
+        ) from None
+    return onnx, onnxruntime
+
+
+def squash_of(parameters: Parameters) -> str:
+    """What makes an action of mean + std * noise: SAC's and a clone's policy is squashed by tanh, PPO's clipped to [-1, 1]."""
+    return "clip" if "normaliser/mean" in parameters else "tanh"
+
+
+def input_names(parameters: Parameters, spec: Spec) -> tuple[str, ...]:
+    """The observation entries that the policy looks at, in the order of their names."""
+    layout = Layout(spec)
+    columns = set(_columns(parameters, layout).tolist())
+    return tuple(name for name in layout.names if columns & set(layout.columns([name]).tolist()))
+
+
+def policy_graph(parameters: Parameters, spec: Spec, metadata: Mapping[str, str]) -> Any:
+    """The whole policy as an `onnx.ModelProto`, with this metadata."""
+    onnx, _ = packages()
+    graph = _Graph()
+    h = _seen(graph, parameters, spec)
+    if remembers(parameters):
+        h = _recurrent(graph, parameters, h)
+    h = _trunk(graph, parameters, h)
+    mean = graph.node("Gemm", h, *graph.weights(parameters, "mean"), output="mean")
+    _std(graph, parameters, h, mean)
+    _action(graph, squash_of(parameters), mean, spec)
+
+    helper, number = onnx.helper, onnx.TensorProto.FLOAT
+    names = input_names(parameters, spec)
+    taken = sorted(set(names) & {*OUTPUTS, MEMORY_IN, MEMORY_OUT})
+    if taken:
+        raise ConfigError(
+            f"task '{spec.task}' has an observation entry '{taken[0]}', which is a name that the file itself uses: rename the entry"
+        )
+    inputs = [helper.make_tensor_value_info(name, number, ["batch", *spec.observation[name].shape]) for name in names]
+    outputs = [helper.make_tensor_value_info(name, number, ["batch", spec.action_dim]) for name in OUTPUTS]
+    if remembers(parameters):
+        shape = ["batch", NumpyRecurrent(parameters).memory_size]
+        inputs.append(helper.make_tensor_value_info(MEMORY_IN, number, shape))
+        outputs.append(helper.make_tensor_value_info(MEMORY_OUT, number, shape))
+    made = helper.make_graph(graph.nodes, f"tandem policy for {spec.task}", inputs, outputs, graph.constants)
+    model = helper.make_model(made, producer_name="tandem", opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    helper.set_model_props(model, dict(metadata))
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+class _Graph:
+    """Nodes and constants so far; every method returns the name of what it added."""
+
+    def __init__(self) -> None:
+        self.onnx, _ = packages()
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, name: str, values: Any) -> str:
+        name = f"tandem/{name}"  # an observation entry may be called like a parameter
+        array = np.asarray(values)
+        self.constants.append(self.onnx.numpy_helper.from_array(np.array(array, array.dtype, order="C"), name))
+        return name
+
+    def number(self, name: str, values: Any) -> str:
+        return self.constant(name, np.asarray(values, np.float32))
+
+    def node(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        output = output or f"tandem/{len(self.nodes)}_{operator}"
+        self.nodes.append(self.onnx.helper.make_node(operator, inputs, [output], name=f"{len(self.nodes)}_{operator}", **attributes))
+        return output
+
+    def weights(self, parameters: Parameters, layer: str) -> tuple[str, str]:
+        return self.number(f"{layer}/weight", parameters[f"{layer}/weight"]), self.number(f"{layer}/bias", parameters[f"{layer}/bias"])
+
+    def columns(self, x: str, start: int, count: int) -> str:
+        """Some numbers of every row."""
+        bounds = [
+            self.constant(f"{len(self.nodes)}/{which}", np.array([at], np.int64))
+            for which, at in (("start", start), ("end", start + count), ("axis", 1))
+        ]
+        return self.node("Slice", x, *bounds)
+
+    def clip(self, x: str, name: str, low: float, high: float, output: str | None = None) -> str:
+        return self.node("Clip", x, self.number(f"{name}/low", low), self.number(f"{name}/high", high), output=output)
+
+
+def _columns(parameters: Parameters, layout: Layout) -> np.ndarray:
+    """Which numbers of the whole vector the policy sees."""
+    return np.asarray(parameters["columns"]) if "columns" in parameters else np.arange(layout.size)
+
+
+def _seen(graph: _Graph, parameters: Parameters, spec: Spec) -> str:
+    """From named entries to what the first layer gets: side by side, scaled, and clipped or normalised."""
+    layout, names = Layout(spec), input_names(parameters, spec)
+    columns, there = _columns(parameters, layout), layout.columns(names)
+    flat = [graph.node("Flatten", name, axis=1) for name in names]
+    x = graph.node("Concat", *flat, axis=1) if len(flat) > 1 else flat[0]
+    if not np.array_equal(columns, there):  # a part of an entry, or another order
+        places = np.array([int(np.flatnonzero(there == column)[0]) for column in columns], np.int64)
+        x = graph.node("Gather", x, graph.constant("columns", places), axis=1)
+    x = graph.node("Div", x, graph.number("scales", layout.scales[columns]))
+    if squash_of(parameters) == "tanh":
+        return graph.clip(x, "observation_clip", -OBSERVATION_CLIP, OBSERVATION_CLIP)
+    x = graph.node("Sub", x, graph.number("normaliser/mean", parameters["normaliser/mean"]))
+    x = graph.node("Div", x, graph.number("normaliser/std", parameters["normaliser/std"]))
+    clip = float(parameters["normaliser/clip"])
+    return graph.clip(x, "normaliser/clip", -clip, clip) if np.isfinite(clip) else x
+
+
+def _recurrent(graph: _Graph, parameters: Parameters, h: str) -> str:
+    """What the last recurrent layer gives; the memories of all of them are one vector, in their order."""
+    step, memories, start = (_lstm_step, _gru_step)[int(parameters["rnn_type"])], [], 0
+    depth = sum(name.startswith("rnn/") and name.endswith("/hidden_weight") for name in parameters)
+    for i in range(depth):
+        units = len(parameters[f"rnn/{i}/hidden_weight"])
+        weights = [graph.number(f"rnn/{i}/{part}", parameters[f"rnn/{i}/{part}"]) for part in ("input_weight", "bias", "hidden_weight")]
+        heard, own = graph.node("Gemm", h, *weights[:2]), parameters.get(f"rnn/{i}/hidden_bias")
+        memory, start = step(graph, heard, weights[2], units, start, None if own is None else graph.number(f"rnn/{i}/hidden_bias", own))
+        h = memory[0]
+        memories += memory
+    graph.node("Concat", *memories, axis=1, output=MEMORY_OUT)
+    return h
+
+
+def _lstm_step(graph: _Graph, heard: str, weight: str, units: int, start: int, own: str | None) -> tuple[list[str], int]:
+    """h and c after the step, of those that begin at `start` of the memory; and where the next layer's begin."""
+    del own
+    h, c = (graph.columns(MEMORY_IN, start + k * units, units) for k in (0, 1))
+    gates = graph.node("Add", heard, graph.node("MatMul", h, weight))
+    i, f, g, o = (graph.columns(gates, k * units, units) for k in range(4))
+    kept = graph.node("Mul", graph.node("Sigmoid", f), c)
+    c = graph.node("Add", kept, graph.node("Mul", graph.node("Sigmoid", i), graph.node("Tanh", g)))
+    return [graph.node("Mul", graph.node("Sigmoid", o), graph.node("Tanh", c)), c], start + 2 * units
+
+
+def _gru_step(graph: _Graph, heard: str, weight: str, units: int, start: int, own: str | None) -> tuple[list[str], int]:
+    assert own is not None
+    h = graph.columns(MEMORY_IN, start, units)
+    recalled = graph.node("MatMul", h, weight)
+    r, z = (
+        graph.node("Sigmoid", graph.node("Add", *(graph.columns(part, k * units, units) for part in (heard, recalled)))) for k in (0, 1)
+    )
+    past = graph.node("Mul", r, graph.node("Add", graph.columns(recalled, 2 * units, units), own))
+    n = graph.node("Tanh", graph.node("Add", graph.columns(heard, 2 * units, units), past))
+    return [graph.node("Add", n, graph.node("Mul", z, graph.node("Sub", h, n)))], start + units
+
+
+def _trunk(graph: _Graph, parameters: Parameters, h: str) -> str:
+    depth = sum(name.startswith("trunk/layers/") and name.endswith("/weight") for name in parameters)
+    for i in range(depth):
+        h = graph.node("Gemm", h, *graph.weights(parameters, f"trunk/layers/{i}"))
+        if f"trunk/norms/{i}/gain" in parameters:
+            learned = [graph.number(f"trunk/norms/{i}/{part}", parameters[f"trunk/norms/{i}/{part}"]) for part in ("gain", "shift")]
+            h = graph.node("LayerNormalization", h, *learned, axis=-1, epsilon=LAYER_NORM_EPSILON)
+        h = _activation(graph, int(parameters["activation"]), h)
+    return h
+
+
+def _activation(graph: _Graph, which: int, x: str) -> str:
+    """By the place in `numpy_policy.ACTIVATIONS`."""
+    name = ("Tanh", "Relu", "swish", "Elu")[which]
+    return graph.node("Mul", x, graph.node("Sigmoid", x)) if name == "swish" else graph.node(name, x)
+
+
+def _std(graph: _Graph, parameters: Parameters, h: str, mean: str) -> None:
+    """The spread: one for all observations, or of a layer of its own whose answer is bounded."""
+    if "std" in parameters:
+        graph.node("Expand", graph.number("std", parameters["std"]), graph.node("Shape", mean), output="std")
+        return
+    low, high = np.log(parameters["std_range"])
+    if squash_of(parameters) == "tanh":
+        raw = graph.node("Gemm", h, *graph.weights(parameters, "log_std"))
+        graph.node("Exp", graph.clip(raw, "log_std_range", low, high), output="std")
+        return
+    raw = graph.node("Gemm", h, *graph.weights(parameters, "raw_std"))
+    graph.node("Exp", _smooth_clip(graph, raw, low, high), output="std")
+
+
+def _smooth_clip(graph: _Graph, x: str, low: float, high: float) -> str:
+    """That of `networks/gaussian.py`, in the logarithm of the spread."""
+    softness, bottom, top = graph.number("softness", LOG_STD_SOFTNESS), graph.number("log_std/low", low), graph.number("log_std/high", high)
+    bent = graph.node("Mul", softness, graph.node("Softplus", graph.node("Div", graph.node("Sub", top, x), softness)))
+    above = graph.node("Sub", graph.node("Sub", top, bent), bottom)
+    return graph.node("Add", bottom, graph.node("Mul", softness, graph.node("Softplus", graph.node("Div", above, softness))))
+
+
+def _action(graph: _Graph, squash: str, mean: str, spec: Spec) -> None:
+    action = graph.node("Tanh", mean, output="action") if squash == "tanh" else graph.clip(mean, "action", -1, 1, output="action")
+    graph.node("Mul", action, graph.number("action_scale", spec.action.scales().reshape(-1)), output="command")
