@@ -219,7 +219,7 @@ class Page {
     if (!this.live) return ["OVER", "nobody", this.ending()];
     if (!known?.state) return ["NOBODY", "nobody", this.source ? "waiting for a view" : "no actor is connected"];
     const { state, who, holder } = known;
-    const notice = (known.notice ?? "").replace(/ ?'page-\w+'/g, "");
+    const notice = (known.notice ?? "").replace(/(the page )?'page-\w+'/g, "the page");
     const recording = this.state.recording?.phase;
     if (recording && recording !== "recording" && ["paused", "running"].includes(state)) {
       const words = recording === "ready" ? "ready: Start begins the recording" : "how was it?";

@@ -5,7 +5,7 @@ export const COLOURS = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
 
 export function short(value, percent = false) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  if (percent) return `${(100 * value).toFixed(value > 0 && value < 0.1 ? 1 : 0)} %`;
+  if (percent) return `${(100 * value).toFixed(value > 0 && value < 0.1 ? 1 : 0)}%`;
   const size = Math.abs(value);
   if (size >= 1e5) return `${(value / 1000).toFixed(0)}k`;
   if (size >= 1e4) return `${(value / 1000).toFixed(1)}k`;
