@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install train test chaos check format bench clean
+.PHONY: help install browser train test chaos check format bench clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,8 +21,12 @@ $(STAMP): pyproject.toml constraints.txt
 train: install ## record 25 demonstrations of the gear assembly and learn it
 	$(BIN)/tandem train gear_assembly --scripted-demos 25
 
-test: install check ## lint, types and all tests
+test: install browser check ## lint, types and all tests
 	$(BIN)/python -m pytest
+
+browser: # for the tests of the page, where it can be installed; they say what is missing otherwise
+	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 \
+	  && { apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } >/dev/null 2>&1; } || true
 
 chaos: install ## kill, stop, cut and fill up a run at many moments (20 minutes)
 	$(BIN)/python -m tests.faults.chaos

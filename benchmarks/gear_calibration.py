@@ -14,15 +14,14 @@ from gymnasium.vector import AutoresetMode
 from benchmarks.report import Report
 from tandem.envs.batch import BatchEnv
 from tandem.envs.gear_assembly import GearAssembly
-from tandem.envs.gear_assembly.expert import GearExpert
-from tandem.envs.gear_assembly.scene import PITCH, TEETH, Geometry
+from tandem.envs.gear_assembly.expert import GearExpert, by_touch, phase_error
+from tandem.envs.gear_assembly.scene import PITCH, Geometry
 from tandem.envs.gear_assembly.task import CONTROL, DEGREE, MM, GearOptions
 from tandem.training.evaluate import wilson
 from tandem.types import Observation
 
 SCALE = np.array(CONTROL.action_scale)
 PEG_TIP = Geometry().peg_height
-GEAR_TOP = Geometry().thickness
 SEED = 100_000
 """Episodes that nothing else uses."""
 
@@ -51,7 +50,7 @@ def insert_at(goal_xy: np.ndarray, yaw_error: np.ndarray) -> Controller:
         pose, offset = observation["tcp_pose"].astype(float), observation["command_offset"].astype(float)
         goal = np.zeros_like(pose)
         goal[:, :2] = goal_xy
-        goal[:, 5] = pose[:, 5] + _phase(observation) + yaw_error
+        goal[:, 5] = pose[:, 5] + phase_error(observation) + yaw_error
         goal[:, 5] = pose[:, 5] + _wrap(goal[:, 5] - pose[:, 5])
         aimed = (np.hypot(*(pose[:, :2] - goal_xy).T) < 0.15 * MM) & (np.abs(goal[:, 5] - pose[:, 5]) < 0.3 * DEGREE)
         down = aimed | (pose[:, 2] < PEG_TIP + 2 * MM)
@@ -77,39 +76,7 @@ def at_true_pose(env: BatchEnv) -> Controller:
 def memoryless(env: BatchEnv) -> Controller:
     """Acts on the observation alone: the torque says on which side of the bore the peg's tip presses."""
     del env
-
-    def act(observation: Observation) -> np.ndarray:
-        pose, offset = observation["tcp_pose"].astype(float), observation["command_offset"].astype(float)
-        wrench, previous = observation["wrench"].astype(float), observation["previous_action"].astype(float)
-        height, push = pose[:, 2], wrench[:, 2]
-        goal = np.zeros_like(pose)
-        goal[:, 5] = pose[:, 5] + _phase(observation)
-
-        away = np.hypot(pose[:, 0], pose[:, 1])
-        ready = (away < 1.5 * MM) & (np.abs(_phase(observation)) < 1.5 * DEGREE)
-        goal[:, 2] = np.where(ready, height - 5 * MM, np.maximum(height - 5 * MM, PEG_TIP + 4 * MM))
-
-        # the contact point is at z x torque / force from the middle: move towards it, the peg is there
-        on_tip = (height < PEG_TIP + 1.2 * MM) & (height > PEG_TIP - 2.0 * MM)
-        lever = np.stack([-wrench[:, 4], wrench[:, 3]], -1) / np.maximum(push, 1.0)[:, None]
-        lever *= np.minimum(1.0, 1.5 * MM / np.maximum(np.hypot(*lever.T), 1e-9))[:, None] / (1.5 * MM)
-        touching = on_tip & (push > 2.0)
-        goal[touching, :2] = (pose[:, :2] + 2.5 * MM * lever)[touching]
-        goal[touching, 2] = (height - 4 * MM)[touching]
-
-        around = height <= PEG_TIP - 2.0 * MM
-        goal[around, :2] = pose[around, :2]
-        goal[around, 2] = (height - 6 * MM)[around]
-        blocked = around & (push > 4.0) & (height > GEAR_TOP - 3 * MM)
-        sense = np.where(previous[:, 5] >= 0, 1.0, -1.0)
-        deviation = -_phase(observation)
-        sense = np.where(deviation > 7 * DEGREE, -1.0, np.where(deviation < -7 * DEGREE, 1.0, sense))
-        goal[blocked, 5] = (pose[:, 5] + sense * 1.6 * DEGREE)[blocked]
-        goal[blocked, 2] = (height - 3 * MM)[blocked]
-        action = (goal - pose - offset) / SCALE
-        return np.clip(action, -1, 1)
-
-    return act
+    return by_touch
 
 
 def expert(env: BatchEnv) -> Controller:
@@ -140,11 +107,6 @@ def press(offset: float, phase: float, episodes: int) -> np.ndarray:
     goal_xy = offset * np.stack([np.cos(angle), np.sin(angle)], -1)
     side = np.where(np.arange(episodes) % 2, 1.0, -1.0)
     return run(GearAssembly(known), episodes, lambda _: insert_at(goal_xy, side * phase))[0]
-
-
-def _phase(observation: Observation) -> np.ndarray:
-    """Measured angle to the nearest mesh (n,)."""
-    return np.arctan2(observation["gear_phase"][:, 0], observation["gear_phase"][:, 1]).astype(float) / TEETH
 
 
 def _wrap(angle: np.ndarray) -> np.ndarray:

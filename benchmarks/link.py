@@ -117,12 +117,12 @@ def serve(run: Path, port: int) -> None:
 class HubProcess:
     """A hub that can be killed, frozen, and asked for its processor time."""
 
-    def __init__(self, run: Path, spec: Spec) -> None:
+    def __init__(self, run: Path, spec: Spec, target: Callable[[Path, int], None] = serve) -> None:
         run.mkdir(parents=True)
         described = {"task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": {}}
         (run / "config.json").write_text(json_module.dumps(described))
         self.run = run
-        self._process = CONTEXT.Process(target=serve, args=(run, 0), daemon=True)
+        self._process = CONTEXT.Process(target=target, args=(run, 0), daemon=True)
         self._process.start()
         while not (run / "hub.json").exists():
             time.sleep(0.01)

@@ -22,10 +22,12 @@ ALLOWED = {
     "link": {"types", "errors", "codec", "files", "data"},
     "doctor": {"types", "errors", "codec", "observations", "files", "data", "link", "training", "envs"},
     "training": {"types", "errors", "codec", "observations", "files", "envs", "teleop", "data", "networks", "agents", "link"},
-    "cli": {"types", "errors", "envs", "teleop", "data", "training", "agents", "networks", "doctor"},
+    "dashboard": {"types", "errors", "files", "data", "link", "training", "doctor", "teleop"},
+    "cli": {"types", "errors", "envs", "teleop", "data", "training", "agents", "networks", "doctor", "dashboard"},
 }
-ENTRY_POINTS = {"training/processes.py": {"doctor"}}
-"""Programs of their own, which may use what their folder may not: they give the doctor to hub, trainer and actor."""
+ENTRY_POINTS = {"training/processes.py": {"doctor", "dashboard"}}
+"""Programs of their own, which may use what their folder may not: they give the doctor to hub, trainer and actor,
+and the page to the hub."""
 WITHOUT_JAX = (
     "tandem.cli",
     "tandem.envs.registry",
@@ -34,6 +36,9 @@ WITHOUT_JAX = (
     "tandem.data.report",
     "tandem.training.record",
     "tandem.training.actor",
+    "tandem.training.acting",
+    "tandem.training.teaching",
+    "tandem.teleop.devices",
     "tandem.training.policy",
     "tandem.training.export",
     "tandem.link.inproc",
@@ -43,6 +48,7 @@ WITHOUT_JAX = (
     "tandem.doctor.watch",
     "tandem.doctor.replay",
     "tandem.doctor.pages",
+    "tandem.dashboard.standalone",
 )
 
 

@@ -132,6 +132,9 @@ def test_an_unknown_task_suggests_the_nearest(arguments: tuple[str, ...], tmp_pa
     [
         (("record", "reach", "--demos", "0"), "--demos must be at least 1, got 0"),
         (("record", "Pendulum-v1"), "'Pendulum-v1' has no scripted operator"),
+        (("record", "reach", "--operator", "nobody"), "no operator 'nobody'; there are scripted, policy:RUN, browser"),
+        (("teleop", "test", "--device", "gamepad", "--mapping", "none.toml"), "there is no mapping file none.toml"),
+        (("train", "reach", "--operator", "nobody"), "no operator 'nobody'; there are browser, none, person:scripted"),
         (("record", "reach", "--out", "taken"), "cannot create the folder taken"),
         (("play", "reach", "--film", "--episodes", "0"), "at least one episode, got 0"),
         (("play", "reach", "--film", "--out", "taken"), "cannot create the folder taken"),

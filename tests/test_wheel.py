@@ -55,3 +55,9 @@ def test_it_carries_its_types_its_licence_and_its_command(unpacked: Path) -> Non
 
 def test_it_carries_the_package_alone(unpacked: Path) -> None:
     assert sorted(path.name for path in unpacked.iterdir() if path.suffix != ".dist-info") == ["tandem"]
+
+
+def test_what_a_browser_loads_is_in_the_wheel(unpacked: Path) -> None:
+    assets = ROOT / "src" / "tandem" / "dashboard" / "assets"
+    packed = unpacked / "tandem" / "dashboard" / "assets"
+    assert {file.name for file in packed.iterdir()} == {file.name for file in assets.iterdir()} >= {"page.html", "page.js", "page.css"}

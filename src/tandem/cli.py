@@ -41,16 +41,23 @@ def record(
     out: Path = Path("demos"),
     seed: int = 0,
     quiet: bool = False,
+    port: int = 0,
+    reward_source: Literal["simulation", "person"] = "simulation",
+    mapping: Path | None = None,
 ) -> None:
     """Record demonstrations: successful episodes only, to one file.
 
     Args:
         task: A task (see `tandem tasks`).
-        operator: Who demonstrates: `scripted`, or `policy:RUN` for what a run has learned (or `policy:FILE.onnx`).
+        operator: Who demonstrates: `scripted`, `policy:RUN` (what a run has learned, or a FILE.onnx), or a person with a `browser`,
+            `spacemouse` or `gamepad`.
         demos: How many successful episodes to keep.
         out: Folder of the new file.
         seed: Start of the first attempt; attempt i uses seed + i.
         quiet: No progress bar and no report.
+        port: Of the page by which a person records; 0: any free one.
+        reward_source: Who says that a person's episode was a success: the simulation, or the person.
+        mapping: File that says what sticks and buttons do.
     """
     from tandem.data.report import format_report, inspect
     from tandem.envs.registry import make, make_expert
@@ -58,6 +65,12 @@ def record(
 
     if demos < 1:
         raise ConfigError(f"--demos must be at least 1, got {demos}")
+    if operator in ("browser", "spacemouse", "gamepad"):
+        path = _taught(task, operator, demos, out, seed, port, reward_source, mapping)
+        if not quiet:
+            _say(console, format_report(inspect(path)))
+        _say(console, f"wrote {path}")
+        return
     env = make(task)
     if operator.startswith("policy:"):
         from tandem.training.policy import PolicyOperator, load_any_policy
@@ -67,12 +80,68 @@ def record(
     elif operator == "scripted":
         person = make_expert(task, seed)
     else:
-        raise ConfigError(f"no operator '{operator}'; there are scripted, and policy:RUN")
+        raise ConfigError(f"no operator '{operator}'; there are scripted, policy:RUN, browser, spacemouse and gamepad")
     with _recording_bar(task, demos, quiet) as update:
         path = record_demos(env, person, demos, out, seed, on_episode=update)
     if not quiet:
         _say(console, format_report(inspect(path)))
     _say(console, f"wrote {path}")
+
+
+def _taught(task: str, operator: str, demos: int, out: Path, seed: int, port: int, reward_source: Any, mapping: Path | None) -> Path:
+    from tandem.dashboard.mount import mount_on_hub
+    from tandem.training.operators import open_hand
+    from tandem.training.teaching import teach
+
+    say = lambda line: _say(console, line)  # noqa: E731 (shorter than a function of its own)
+    return teach(
+        task,
+        demos,
+        out,
+        seed,
+        hand=lambda spec: open_hand(operator, spec, mapping),
+        reward_source=reward_source,
+        port=port,
+        mount=lambda hub: mount_on_hub(hub, say, mapping),
+        say=say,
+    )
+
+
+def teleop(
+    action: Annotated[Literal["test"], tyro.conf.Positional],
+    device: Literal["browser", "spacemouse", "gamepad"] = "browser",
+    seconds: float = 20.0,
+    axes: int = 6,
+    mapping: Path | None = None,
+) -> int:
+    """Try the device that a person steers with: what it reads, and what that would do to the robot.
+
+    Args:
+        action: `test` prints every motion and button that arrives.
+        device: Which one.
+        seconds: For how long.
+        axes: Of the action; 3 for a task that only moves, 6 for one that turns too.
+        mapping: File that says what sticks and buttons do. Default: the one that comes with Tandem.
+    """
+    from tandem.teleop.devices import Gamepad, SpaceMouse, watch_device
+    from tandem.teleop.mapping import Mapping
+
+    table = Mapping.load(axes, mapping)
+    if device == "browser":
+        _say(console, "Keys and gamepads in a browser are read by the page: start `tandem train TASK`, open the address it prints, and")
+        _say(console, "press a key under 'Take control'; the page shows what it reads before it steers. It reads these:")
+        for row in table.table():
+            if row["device"] != "spacemouse" and row["device"] != "spacemouse button":
+                _say(console, f"  {row['device']:16} {row['input']:12} {row['does']}")
+        return 0
+    hand = SpaceMouse(table) if device == "spacemouse" else Gamepad(table)
+    try:
+        _say(console, f"reading the {device} for {seconds:g} s: move every axis, press every button")
+        seen = watch_device(hand, lambda line: _say(console, line), seconds, table.axes)
+    finally:
+        hand.close()
+    _say(console, f"{seen} readings with motion or a button" if seen else f"nothing arrived: the {device} is there, but says nothing")
+    return 0 if seen else 1
 
 
 def demos(action: Annotated[Literal["inspect", "validate"], tyro.conf.Positional], file: FileName, task: str | None = None) -> int:
@@ -212,6 +281,25 @@ def doctor(args: list[str]) -> int:
     from tandem.doctor.command import doctor as run_doctor
 
     return run_doctor(args, lambda line: _say(console, line))
+
+
+def dashboard(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    host: str = "127.0.0.1",
+    port: int = 0,
+    browser: bool = True,
+) -> None:
+    """The page of a run: the hub's while it trains, and from its folder when it is over.
+
+    Args:
+        run: A run folder.
+        host: Where to listen, for a run that is over; others than this machine need 0.0.0.0.
+        port: Port to listen on; 0: any free one.
+        browser: Open it in a browser, where there is a screen.
+    """
+    from tandem.dashboard.standalone import show_run
+
+    show_run(run, lambda line: _say(console, line), host=host, port=port, browser=browser)
 
 
 def _run_of(asked: Any) -> tuple[Any, Path]:
@@ -413,7 +501,9 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "bc": bc,
     "distill": distill,
     "doctor": doctor,
+    "dashboard": dashboard,
     "record": record,
+    "teleop": teleop,
     "demos": demos,
     "eval": evaluate,
     "export": export,

@@ -8,6 +8,8 @@
     ├── SimulationDiverged     the physics left the finite numbers
     ├── NotFinite              an environment, or learning itself, gave a number that is none
     ├── RenderingUnavailable   no OpenGL to draw with
+    ├── DeviceError            a device of the person who steers cannot be used
+    │   └── DeviceLost         it was there, and is gone
     ├── DataError              a file of data cannot be used
     │   ├── FileMissing
     │   ├── FileUnreadable     truncated, foreign, or of another version
@@ -58,6 +60,14 @@ class NotFinite(TandemError):
 
 
 class RenderingUnavailable(TandemError):
+    pass
+
+
+class DeviceError(TandemError):
+    pass
+
+
+class DeviceLost(DeviceError):
     pass
 
 

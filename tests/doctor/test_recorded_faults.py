@@ -364,6 +364,6 @@ def test_a_critic_loss_that_rises(healthy: Path, tmp_path: Path) -> None:
 
 def test_help_that_does_not_help(healthy: Path, tmp_path: Path) -> None:
     run = copy_of(healthy, tmp_path / "run")
-    helped = {"environment/episode/intervention_steps": 15.0, "environment/episode/l": 30.0, "environment/episode/success_autonomous": 0.1}
+    helped = {"environment/episode/intervention_steps": 15.0, "environment/episode/l": 30.0, "environment/episode/success_alone": 0.1}
     many_rows(run, lambda n: helped)
     assert first(dataclasses.replace(load_run(run), journal=None)) == "success_stuck"

@@ -6,8 +6,8 @@ from gymnasium.vector import AutoresetMode
 
 from tandem.envs.batch import BatchEnv
 from tandem.envs.gear_assembly import GearAssembly
-from tandem.envs.gear_assembly.practice import EASIEST, STEP_DOWN, STEP_UP, Levels, Practice
-from tandem.envs.gear_assembly.task import MM, GearOptions
+from tandem.envs.gear_assembly.practice import LOWEST_START, ON_THE_PEG, STEP_DOWN, STEP_UP, Levels, Practice
+from tandem.envs.gear_assembly.task import GearOptions
 from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
 
@@ -19,12 +19,39 @@ def started(practice: Practice | None, rows: int = 16) -> tuple[BatchEnv, GearAs
     return env, task, observation["tcp_pose"]
 
 
-def test_a_curriculum_begins_near_the_goal_and_knows_the_board_better() -> None:
-    _, hard, far = started(None)
-    _, easy, near = started(Practice(curriculum=True))
-    # the same draws, a tenth as wide
-    np.testing.assert_allclose(easy.measured_error, EASIEST * hard.measured_error, atol=1e-12)
-    assert np.abs(near[:, :2]).max() < EASIEST * 28 * MM + 0.3 * MM < np.abs(far[:, :2]).max()
+def at_level(level: float, rows: int = 16) -> tuple[BatchEnv, GearAssembly]:
+    task = GearAssembly(practice=Practice(curriculum=True))
+    env = BatchEnv(task, rows, autoreset=AutoresetMode.DISABLED)
+    task.levels.level[:] = level
+    env.reset(seed=0)
+    return env, task
+
+
+@pytest.mark.parametrize("level", [0.0, 0.2, ON_THE_PEG])
+def test_on_the_peg_nothing_is_left_to_do_but_to_push(level: float) -> None:
+    env, task = at_level(level)
+    assert not task.measured_error.any()
+    down = np.zeros((16, 6))
+    down[:, 2] = -1
+    seated = np.zeros(16, bool)
+    for _ in range(12):
+        seated |= env.step(down)[4]["success"]
+    assert seated.mean() > 0.9
+
+
+def test_beyond_the_peg_every_range_widens_to_the_tasks_own() -> None:
+    _, hard, _ = started(None)
+    half = (1 + ON_THE_PEG) / 2
+    _, task = at_level(half)
+    # the same draws, half as wide
+    np.testing.assert_allclose(task.measured_error, 0.5 * hard.measured_error, atol=1e-12)
+
+
+def test_the_start_rises_with_the_level() -> None:
+    levels = Levels(3, curriculum=True)
+    levels.level[:] = [0, ON_THE_PEG / 2, 1]
+    peg = 0.021
+    assert [levels.start(row, peg) for row in range(3)] == pytest.approx([LOWEST_START, (LOWEST_START + peg) / 2, peg])
 
 
 def test_at_level_one_an_episode_is_the_tasks_own_to_the_last_bit() -> None:
@@ -51,7 +78,7 @@ def test_levels_stay_between_the_easiest_and_the_task_itself() -> None:
     for _ in range(30):
         levels.lived(slice(None), np.array([True, False]))
         levels.begin(slice(None))
-    assert levels.level.tolist() == [1.0, 0.0] and levels.ease(0) == 1.0
+    assert levels.level.tolist() == [1.0, 0.0] and levels.width(0) == 1.0
 
 
 def test_randomised_physics_differs_between_rows_and_episodes_and_is_bounded() -> None:

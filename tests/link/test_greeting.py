@@ -54,7 +54,7 @@ def test_a_wrong_token(hub: HubProcess, tmp_path: Path) -> None:
 
 def test_another_protocol(hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tandem.link.client.PROTOCOL", 99)
-    refused(client(hub, tmp_path), ProtocolMismatch, "version 99 of the protocol, this hub speaks 1.*same version of Tandem")
+    refused(client(hub, tmp_path), ProtocolMismatch, "version 99 of the protocol, this hub speaks 2.*same version of Tandem")
     assert refusals(hub)[-1]["code"] == "protocol"
 
 

@@ -25,7 +25,9 @@ from tandem.link.messages import (
     PROTOCOL,
     Acknowledged,
     BadFrame,
+    Camera,
     Command,
+    Control,
     Credit,
     EpisodeEnd,
     Heard,
@@ -33,9 +35,11 @@ from tandem.link.messages import (
     OtherProtocol,
     Record,
     Refused,
+    Scene,
     Statistics,
     Steps,
     Trouble,
+    View,
     Welcome,
     pack_policy,
     parse,
@@ -55,6 +59,10 @@ EXAMPLES = [
     Heard(1.5, 1.7e9),
     Command("label", "left", {"success": True}),
     Trouble("none", ""),
+    Scene({"bodies": ["world"], "geoms": [{"body": 0, "type": "box", "size": [1.0, 1.0, 0.1]}], "control_hz": 10.0}),
+    View(3, 14, 1200, "person", "page-1", "running", "", 0.0, None, [0.5, -1.0], {"q": [0.1, 0.2]}, bytes(56)),
+    Camera("close", b"a picture"),
+    Control("page-1", [0.0, 0.25, -1.0], 7, False),
 ]
 STEPS = Steps(7, True, [Record("a.0", 0, b"one"), Record("a.1", 0, b""), Record("a.0", 1, b"three"), Record("a.0", EPISODE_END, b"end")])
 
@@ -62,6 +70,12 @@ STEPS = Steps(7, True, [Record("a.0", 0, b"one"), Record("a.1", 0, b""), Record(
 def frame(header: Any, payload: bytes = b"") -> bytes:
     data = header if isinstance(header, bytes) else pack(header)
     return struct.pack("<I", len(data)) + data + payload
+
+
+def behind(fields: dict[str, Any], payload: str) -> bytes:
+    """A frame of these fields, one of which travels behind the header."""
+    rest = {key: value for key, value in fields.items() if key != payload}
+    return frame(rest, fields[payload] if payload else b"")
 
 
 def test_every_kind_has_an_example_here() -> None:
@@ -120,11 +134,11 @@ WRONG = [None, True, -2, 2**60, 1.5, float("nan"), "", "x" * 5000, b"bytes", [],
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.kind)
 def test_no_field_takes_a_value_that_it_cannot_have(message: messages.Message) -> None:
-    for name in message.fields().keys() - {"protocol"}:
+    for name in message.fields().keys() - {"protocol", message.payload}:
         refused = 0
         for wrong in WRONG:
             try:
-                back = parse(frame({"kind": message.kind, **message.fields(), name: wrong}), (message.kind,))
+                back = parse(behind({"kind": message.kind, **message.fields(), name: wrong}, message.payload), (message.kind,))
             except BadFrame as problem:
                 assert name in str(problem)
                 refused += 1
@@ -136,13 +150,24 @@ def test_no_field_takes_a_value_that_it_cannot_have(message: messages.Message) -
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.kind)
 def test_a_field_too_few_or_too_many_is_refused(message: messages.Message) -> None:
     fields = {"kind": message.kind, **message.fields()}
-    for name in message.fields():
+    for name in message.fields().keys() - {message.payload}:
         with pytest.raises(BadFrame):
-            parse(frame({key: value for key, value in fields.items() if key != name}), (message.kind,))
+            parse(behind({key: value for key, value in fields.items() if key != name}, message.payload), (message.kind,))
     with pytest.raises(BadFrame, match="unknown"):
-        parse(frame({**fields, "more": 1}), (message.kind,))
-    with pytest.raises(BadFrame, match="too many"):
-        parse(frame(fields, b"?"), (message.kind,))
+        parse(behind({**fields, "more": 1}, message.payload), (message.kind,))
+    if not message.payload:
+        with pytest.raises(BadFrame, match="too many"):
+            parse(frame(fields, b"?"), (message.kind,))
+
+
+def test_what_travels_behind_the_header_is_bounded_and_nowhere_else() -> None:
+    view = next(example for example in EXAMPLES if isinstance(example, View))
+    fields = {"kind": "view", **view.fields()}
+    for poses in (bytes(55), bytes(messages.MAX_POSES + 28)):  # not seven float32 for each body; more bodies than there may be
+        with pytest.raises(BadFrame, match="poses"):
+            parse(behind({**fields, "poses": poses}, "poses"), FROM_ACTOR)
+    with pytest.raises(BadFrame, match="header"):
+        parse(frame(fields, bytes(28)), FROM_ACTOR)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def sigmoid(x: float) -> float:
 
 @jax.jit
 def one_step(layer: Any, x: jax.Array, memory: jax.Array) -> jax.Array:
-    return Recurrent((layer,), None).step(x, memory)[1]
+    return Recurrent((layer,), None).step(x, memory)[1]  # pyright: ignore[reportArgumentType]
 
 
 def with_weights(layer: Any, of_input: list[float], of_hidden: list[float], bias: list[float]) -> Any:

@@ -19,7 +19,7 @@ from tandem.training.on_policy import train_ppo
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_recipes import ppo_config_of
 from tandem.training.run import RunFolder
-from tests.training.test_on_policy import parts_of
+from tests.training.ppo_samples import parts_of
 
 X = np.random.default_rng(0).standard_normal((32, 3)).astype(np.float32)
 
@@ -44,7 +44,7 @@ class Corridor(gymnasium.Env):
         return np.array([self.place], np.float32), float(there), there, not there and self.steps >= 60, {}
 
 
-gymnasium.register("Corridor-v0", lambda **_: Corridor(), disable_env_checker=True)
+gymnasium.register("Corridor-v0", Corridor, disable_env_checker=True)  # pyright: ignore[reportArgumentType]
 CORRIDOR = OnPolicyConfig(
     task="Corridor-v0",
     agent=PPOConfig(actor_hidden_dims=(16, 16), critic_hidden_dims=(16, 16), gamma=0.98, entropy_coef=0.001, normalize_values=True),

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from tandem.agents.ppo import PPOConfig
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make, make_batch
 from tandem.errors import ConfigError, InvalidTransition, NotFinite
@@ -18,11 +17,9 @@ from tandem.observations import Layout
 from tandem.training import on_policy, transfer
 from tandem.training.checkpoint import newest_checkpoint, read_checkpoint
 from tandem.training.collector import Collector
-from tandem.training.display import Display
 from tandem.training.evaluate import evaluate
 from tandem.training.on_policy import OnPolicyRun, orders, train_ppo
 from tandem.training.policy import PolicyOperator, act_with, load_policy
-from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.ppo_recipes import PRESETS, ppo_config_of, ppo_defaults_for
 from tandem.training.recipes import RECIPES, config_of
 from tandem.training.record import record_demos
@@ -30,9 +27,8 @@ from tandem.training.run import RunFolder
 from tandem.training.train import train
 from tandem.training.transfer import as_sac_policy, learned_by_ppo
 from tandem.types import Spec
+from tests.training.ppo_samples import NETWORK, SMALL, parts_of, quiet
 
-NETWORK = PPOConfig(actor_hidden_dims=(16, 16), critic_hidden_dims=(16, 16), num_learning_epochs=2, num_mini_batches=2)
-SMALL = OnPolicyConfig(task="cartpole", agent=NETWORK, num_envs=8, num_steps_per_env=8, max_iterations=4, eval_period=0, final_episodes=0)
 EVERYTHING = replace(
     SMALL,
     agent=replace(NETWORK, normalize_values=True),
@@ -44,20 +40,8 @@ EVERYTHING = replace(
 )
 
 
-def quiet() -> Display:
-    return Display("quiet")
-
-
 def checkpoint_of(path: Path) -> Any:
     return read_checkpoint(newest_checkpoint(path / "checkpoints"))
-
-
-def parts_of(config: OnPolicyConfig, path: Path) -> OnPolicyRun:
-    env = make_batch(config.task, config.num_envs)
-    run = RunFolder.create(path, config, env.task_spec)  # pyright: ignore[reportAttributeAccessIssue]
-    parts = OnPolicyRun(config, run, env, quiet())
-    parts.collector.begin()
-    return parts
 
 
 def values_of(parts: OnPolicyRun, observations: np.ndarray) -> np.ndarray:

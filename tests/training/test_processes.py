@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tandem.data.journal import Journal
-from tandem.training.acting import Rhythm
+from tandem.training.control_loop import Rhythm
 
 SMALL = ("--hidden", "16", "16", "--batch-size", "16", "--training-starts", "20", "--steps-per-update", "10", "--eval-period", "0")
 SMALL = (*SMALL, "--final-episodes", "0", "--num-envs", "2", "--checkpoint-period", "50")

@@ -21,7 +21,7 @@ from tandem.training.display import Display
 from tandem.training.mirror import mirror_for, mirror_of
 from tandem.training.on_policy import OnPolicyRun, train_ppo
 from tandem.types import Entry, Spec, Symmetry
-from tests.training.test_on_policy import SMALL, parts_of
+from tests.training.ppo_samples import SMALL, parts_of
 
 
 def swapped(x: np.ndarray, at: int) -> np.ndarray:

@@ -33,7 +33,7 @@ from tandem.networks import gaussian
 from tandem.networks.ensemble import Regressor
 from tandem.networks.gaussian import Gaussian, StdType
 from tandem.networks.mlp import ACTIVATIONS, Init
-from tandem.networks.recurrent import RNN_TYPES, Recurrent, RNNType
+from tandem.networks.recurrent import RNN_TYPES, RNNType
 
 Numbers = Any
 """NumPy's on the host, JAX's inside a jitted function."""
@@ -174,8 +174,10 @@ class PPOConfig:
 class PPOState(NamedTuple):
     """All that an update changes. `update` takes it and gives a new one; the one it took is gone."""
 
-    actor: Gaussian | Recurrent[Gaussian]
-    critic: Regressor | Recurrent[Regressor]
+    actor: Any
+    """A `Gaussian`, or a `Recurrent` of one."""
+    critic: Any
+    """A `Regressor`, or a `Recurrent` of one."""
     actor_optimiser: AdamState
     critic_optimiser: AdamState
     learning_rate: Array

@@ -6,6 +6,7 @@
             episode, step         where it belongs
             status, reason        'accepted', or 'rejected' and why; rejected rows are kept, never trained on
             record                the step itself (`codec.pack_transition`), byte for byte as it was sent
+    discarded   source, episode   episodes that a person threw away: their steps are kept, never trained on from then on
 
 One process writes while others read. A journal that is being written has two companions
 (`-wal`, `-shm`); `finish` folds them in, so that copying one file copies everything.
@@ -51,6 +52,12 @@ CREATE TABLE steps (
     record BLOB NOT NULL,
     UNIQUE (source, seq)
 );
+CREATE TABLE IF NOT EXISTS discarded (source TEXT NOT NULL, episode INTEGER NOT NULL, PRIMARY KEY (source, episode)) WITHOUT ROWID;
+"""
+_DISCARDED = _SCHEMA.strip().split(";\n")[-1].removesuffix(";")
+"""The last statement of the schema: journals of before have no such table until the first episode is thrown away."""
+_NOT_DISCARDED = """
+AND NOT EXISTS (SELECT 1 FROM discarded WHERE discarded.source = steps.source AND discarded.episode = steps.episode)
 """
 _INSERT = """
 INSERT INTO steps (source, seq, episode, step, status, reason, record) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -76,6 +83,16 @@ class Source(NamedTuple):
     steps: int
     first_seq: int
     last_seq: int
+
+
+class EpisodeRows(NamedTuple):
+    """Where the accepted steps of an episode lie."""
+
+    source: str
+    episode: int
+    steps: int
+    first_ord: int
+    last_ord: int
 
 
 class Counts(NamedTuple):
@@ -160,14 +177,21 @@ class Journal:
             ]
         )
 
-    def read(self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None) -> Iterator[tuple[int, Transition]]:
-        """Accepted steps in order, from the one after `after_ord` up to and with `up_to_ord`, at most `limit`."""
+    def read(
+        self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None, with_discarded: bool = False
+    ) -> Iterator[tuple[int, Transition]]:
+        """Accepted steps in order, from the one after `after_ord` up to and with `up_to_ord`, at most `limit`.
+
+        Those of episodes that were thrown away are left out unless asked for.
+        """
         # Page by page: a query left open would hold its snapshot, and the writer's WAL file could never be folded in.
         last = COUNT_LIMIT if up_to_ord is None else up_to_ord
         left = COUNT_LIMIT if limit is None else limit
+        kept = "" if with_discarded else self._kept()
         while left > 0:
             rows = self._rows(
-                "SELECT ord, source, seq, record FROM steps WHERE ord > ? AND ord <= ? AND status = 'accepted' ORDER BY ord LIMIT ?",
+                "SELECT ord, source, seq, record FROM steps "
+                f"WHERE ord > ? AND ord <= ? AND status = 'accepted' {kept} ORDER BY ord LIMIT ?",
                 (after_ord, last, min(left, _PAGE_OF_ROWS)),
             )
             for number, source, seq, record in rows:
@@ -180,7 +204,7 @@ class Journal:
         """The bookmark after which the last `count` accepted steps follow: `read(start_of_last(n))` yields n, or all there are."""
         last = COUNT_LIMIT if up_to_ord is None else up_to_ord
         rows = self._rows(
-            "SELECT ord FROM steps WHERE ord <= ? AND status = 'accepted' ORDER BY ord DESC LIMIT 1 OFFSET ?",
+            f"SELECT ord FROM steps WHERE ord <= ? AND status = 'accepted' {self._kept()} ORDER BY ord DESC LIMIT 1 OFFSET ?",
             (last, count),
         )
         return rows[0][0] if rows else 0
@@ -188,6 +212,24 @@ class Journal:
     def forget_after(self, ord: int) -> int:
         """Remove the steps after a bookmark, for a simulation that goes back there and lives them again; returns how many."""
         return self._change(lambda connection: connection.execute("DELETE FROM steps WHERE ord > ?", (ord,)))
+
+    def discard(self, episodes: Iterable[tuple[str, int]]) -> int:
+        """Throw away episodes, by source and number; returns how many had not been thrown away before. Their steps stay in the file."""
+        rows = list(episodes)
+
+        def change(connection: sqlite3.Connection) -> None:
+            connection.execute(_DISCARDED)
+            connection.executemany("INSERT OR IGNORE INTO discarded VALUES (?, ?)", rows)
+
+        return self._change(change) if rows else 0
+
+    def discarded(self) -> set[tuple[str, int]]:
+        """Episodes that were thrown away."""
+        return set(self._rows("SELECT source, episode FROM discarded")) if self._kept() else set()
+
+    def _kept(self) -> str:
+        """The part of a query that leaves out what was thrown away; empty in a journal where nothing ever was."""
+        return _NOT_DISCARDED if self._rows("SELECT 1 FROM sqlite_master WHERE name = 'discarded'") else ""
 
     def rejected(self, after_ord: int = 0) -> list[Rejected]:
         rows = self._rows(
@@ -207,6 +249,20 @@ class Journal:
     def sources(self) -> list[Source]:
         """Who sent steps, and how many: a source without gaps has as many as its last seq says."""
         return [Source(*row) for row in self._rows("SELECT source, count(*), min(seq), max(seq) FROM steps GROUP BY source")]
+
+    def episodes(self, count: int, *, before: int = 0) -> list[EpisodeRows]:
+        """The `count` episodes that began last, newest first; with `before`, of those that began before that row."""
+        query = (
+            "SELECT source, episode, count(*), min(ord) AS first, max(ord) FROM steps WHERE status = 'accepted' "
+            "GROUP BY source, episode HAVING first < ? ORDER BY first DESC LIMIT ?"
+        )
+        return [EpisodeRows(*row) for row in self._rows(query, (before or COUNT_LIMIT, count))]
+
+    def episode(self, source: str, episode: int, *, between: tuple[int, int] = (0, COUNT_LIMIT)) -> list[Transition]:
+        """Its accepted steps, in their order; `between` which rows they lie, where that is known, saves looking at all others."""
+        query = "SELECT ord, seq, record FROM steps WHERE source = ? AND episode = ? AND ord BETWEEN ? AND ? AND status = 'accepted'"
+        rows = self._rows(f"{query} ORDER BY seq", (source, episode, *between))
+        return [self._decoded(number, source, seq, record) for number, seq, record in rows]
 
     def last_ord(self) -> int:
         """The bookmark after everything stored so far."""

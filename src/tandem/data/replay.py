@@ -28,13 +28,15 @@ class Replay:
         self.spec = spec
         self.capacity = capacity
         self.inserted = 0
-        """All transitions ever inserted; those beyond the capacity have been written over."""
+        """All transitions inserted and not taken out again; those beyond the capacity have been written over."""
         self._layout = Layout(spec)
         # np.zeros maps pages and touches none: a large capacity costs nothing until it is used.
         self._observations, self._next_observations = (np.zeros((capacity, self._layout.size), np.float32) for _ in range(2))
         self._actions = np.zeros((capacity, spec.action_dim), np.float32)
         self._rewards, self._masks = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)
         self._raw, self._next_raw = (_raw_columns(spec, self._layout, capacity) for _ in range(2))
+        self._episodes = np.zeros(capacity, np.int64)
+        """Which episode each row is of, as a hash of its source and number."""
 
     def __len__(self) -> int:
         return min(self.inserted, self.capacity)
@@ -46,6 +48,7 @@ class Replay:
         self._next_observations[row] = self._layout.flatten(transition.next_observation)
         self._actions[row] = transition.action.reshape(self.spec.action_dim)
         self._rewards[row] = transition.reward
+        self._episodes[row] = hash((transition.source, transition.episode))
         self._masks[row] = 0.0 if transition.terminated else 1.0
         for columns, observation in ((self._raw, transition.observation), (self._next_raw, transition.next_observation)):
             _store_raw(columns, row, observation)
@@ -54,6 +57,23 @@ class Replay:
     def extend(self, transitions: Iterable[Transition]) -> None:
         for transition in transitions:
             self.insert(transition)
+
+    def forget(self, episodes: Iterable[tuple[str, int]]) -> int:
+        """Take out the steps of these episodes (source, number); the others keep their order. Returns how many there were."""
+        unwanted = np.array([hash(episode) for episode in episodes], np.int64)
+        ages = np.arange(len(self))
+        places = ages if self.inserted <= self.capacity else (ages + self.inserted) % self.capacity
+        kept = places[~np.isin(self._episodes[places], unwanted)]
+        removed = len(self) - len(kept)
+        if removed:
+            for column in self._columns():
+                column[: len(kept)] = column[kept]
+            self.inserted = len(kept)
+        return removed
+
+    def _columns(self) -> list[np.ndarray]:
+        plain = [self._observations, self._next_observations, self._actions, self._rewards, self._masks, self._episodes]
+        return [*plain, *self._raw.values(), *self._next_raw.values()]
 
     def sample(self, rng: np.random.Generator, shape: int | tuple[int, ...]) -> Batch:
         """So many transitions, each drawn from all rows alike, with replacement; `(*shape, ...)` arrays of their own."""

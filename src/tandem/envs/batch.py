@@ -20,14 +20,17 @@ from gymnasium.vector.utils import batch_space
 
 from tandem.envs.task import ALL, Rows, Task
 from tandem.errors import ActionError, ConfigError, SimulationDiverged
-from tandem.types import Observation, Spec
+from tandem.types import Entry, Observation, Spec
 
 
 def observation_space(spec: Spec) -> gymnasium.spaces.Dict:
-    """Unbounded boxes: observations are raw values in their units, scales are the learner's business."""
-    return gymnasium.spaces.Dict(
-        {name: gymnasium.spaces.Box(-np.inf, np.inf, entry.shape, np.dtype(entry.dtype).type) for name, entry in spec.observation.items()}
-    )
+    """Unbounded boxes: observations are raw values in their units, scales are the learner's business. Pictures are bytes."""
+    return gymnasium.spaces.Dict({name: _box(entry) for name, entry in spec.observation.items()})
+
+
+def _box(entry: Entry) -> gymnasium.spaces.Box:
+    low, high = (0, 255) if entry.dtype == "uint8" else (-np.inf, np.inf)
+    return gymnasium.spaces.Box(low, high, entry.shape, np.dtype(entry.dtype).type)
 
 
 def action_space(spec: Spec) -> gymnasium.spaces.Box:

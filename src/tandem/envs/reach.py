@@ -109,6 +109,11 @@ class Reach(Task):
         return {"ball": self.ball, "command": self.control.command}
 
 
+def reach_distance(observation: Observation) -> float:
+    """From the tool to the ball (m)."""
+    return float(np.linalg.norm(observation["to_ball"]))
+
+
 class ReachExpert:
     """Goes to the ball with a trembling hand, not at full speed."""
 

@@ -16,10 +16,10 @@ from tandem.envs.batch import BatchEnv
 from tandem.envs.cartpole import CartPole
 from tandem.envs.foreign import ForeignBatch, ForeignEnv
 from tandem.envs.gear_assembly import GearAssembly
-from tandem.envs.gear_assembly.expert import GearExpert
+from tandem.envs.gear_assembly.expert import GearCorrector, GearExpert, gear_distance
 from tandem.envs.gear_assembly.practice import Practice
 from tandem.envs.locomotion import RULES, Locomotion
-from tandem.envs.reach import Reach, ReachExpert
+from tandem.envs.reach import Reach, ReachExpert, reach_distance
 from tandem.envs.recall import Recall
 from tandem.envs.shaping import Reward
 from tandem.envs.single import SingleEnv
@@ -49,6 +49,10 @@ class Registered:
     summary: str
     rewards: tuple[Reward, ...] = ("dense",)
     """The first is the one it has unless told otherwise."""
+    distance: Callable[[Observation], float] | None = None
+    """How far from done it looks, from what the policy sees of one robot; by it a stand-in for a person decides when to help."""
+    corrector: Callable[[int | None], Expert] | None = None
+    """What that stand-in does when it helps, if not what the expert does."""
     practice: bool = False
     """Whether there are easier episodes, and other physics, to practise with (`Practice`)."""
 
@@ -56,9 +60,16 @@ class Registered:
 _BOTH: tuple[Reward, ...] = ("sparse", "dense")
 TASKS = {
     "gear_assembly": Registered(
-        GearAssembly, GearExpert, "close", "slide a gear onto a peg so that it meshes with its neighbours", _BOTH, practice=True
+        GearAssembly,
+        GearExpert,
+        "close",
+        "slide a gear onto a peg so that it meshes with its neighbours",
+        _BOTH,
+        gear_distance,
+        GearCorrector,
+        practice=True,
     ),
-    "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds", _BOTH),
+    "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds", _BOTH, reach_distance),
     "cartpole": Registered(CartPole, None, "front", "keep a pole upright on a cart; PPO solves it in seconds"),
     "recall": Registered(Recall, None, "front", "go to the corner where a lamp was lit a while ago; only a policy with memory can"),
 } | {
@@ -120,6 +131,12 @@ def make_expert(name: str, seed: int | None = None) -> Expert:
     if expert is None:
         raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(WITH_EXPERT)}")
     return expert(seed)
+
+
+def make_corrector(name: str, seed: int | None = None) -> Expert:
+    """What a stand-in for a person does at this task when it helps the policy."""
+    corrector = TASKS[name].corrector if name in TASKS else None
+    return make_expert(name, seed) if corrector is None else corrector(seed)
 
 
 def _task(name: str, reward: Reward | None, practice: Practice | None = None) -> Task:

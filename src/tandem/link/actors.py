@@ -1,7 +1,7 @@
 """One connected actor as the hub sees it: what it said, what it was told, what is on its way to it.
 
 What waits to be sent is bounded whatever the actor does: the newest policy only, one acknowledgement for all groups so far, one
-credit, and a few commands.
+credit, the newest control, and a few commands.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from tandem.link.credits import Account
 from tandem.link.guard import Send
-from tandem.link.messages import Acknowledged, Command, Credit, Heard, Hello, Statistics, Trouble
+from tandem.link.messages import Acknowledged, Command, Control, Credit, Heard, Hello, Statistics, Trouble
 
 MAX_COMMANDS = 64
 _RATE_OVER_S = 5.0
@@ -72,6 +72,7 @@ class ActorLine:
         self._heard: Heard | None = None
         self._trouble: Trouble | None = None
         self._commands: deque[Command] = deque()
+        self._control: Control | None = None
 
     @property
     def fast(self) -> bool:
@@ -115,6 +116,11 @@ class ActorLine:
         self._wake.set()
         return True
 
+    def control(self, control: Control) -> None:
+        """What a person's hand does now; it takes the place of what has not been sent yet."""
+        self._control = control
+        self._wake.set()
+
     def close(self, code: int, reason: str) -> None:
         self._closing = (code, reason)
         self._wake.set()
@@ -128,6 +134,11 @@ class ActorLine:
                 code, reason = self._closing
                 await self.send({"type": "websocket.close", "code": code, "reason": reason})
                 return
+            while self._commands:  # before the steering that may belong to them
+                await self._frame(self._commands.popleft().pack())
+            if self._control is not None:
+                frame, self._control = self._control.pack(), None
+                await self._frame(frame)
             if self._acknowledge is not None:
                 self._told_credit, self._credit_due = self.account.outstanding, False
                 frame = Acknowledged(self._acknowledge, self._rejected_since, self._told_credit).pack()
@@ -142,8 +153,6 @@ class ActorLine:
             if self._trouble is not None:
                 frame, self._trouble = self._trouble.pack(), None
                 await self._frame(frame)
-            while self._commands:
-                await self._frame(self._commands.popleft().pack())
             if self._policy is not None and self._policy_under_way is None:
                 (self._policy_under_way, frame), self._policy = self._policy, None
                 await self._frame(frame)

@@ -48,7 +48,9 @@ from tandem.link.messages import (
     PROTOCOL,
     Acknowledged,
     BadFrame,
+    Camera,
     Command,
+    Control,
     Credit,
     EpisodeEnd,
     Heard,
@@ -56,9 +58,11 @@ from tandem.link.messages import (
     Pace,
     Record,
     Refused,
+    Scene,
     Statistics,
     Steps,
     Trouble,
+    View,
     Welcome,
     parse,
 )
@@ -199,6 +203,8 @@ class ActorClient:
         # Between the two:
         self._orders: deque[Command] = deque(maxlen=_MAX_COMMANDS)
         self._outgoing: deque[Command] = deque(maxlen=_MAX_COMMANDS)
+        self._shown: dict[str, Scene | View | Camera] = {}
+        self._control: tuple[Control, float] | None = None
         self._stepping = threading.Condition()
         self._first = _FirstWord()
         self._closing = False
@@ -266,6 +272,15 @@ class ActorClient:
         """Ask for something from this end: of the trainer, of other actors."""
         self._outgoing.append(command)
         self._wake_up(hurry=True)
+
+    def show(self, seen: Scene | View | Camera) -> None:
+        """For people to look at: the newest of each kind, sent when the network can. One that was not sent yet is forgotten."""
+        self._shown[seen.kind] = seen
+        self._wake_up(hurry=True)
+
+    def control(self) -> tuple[Control, float] | None:
+        """The newest word of whoever steers, and when it came (this machine's monotonic clock)."""
+        return self._control
 
     @property
     def status(self) -> ClientStatus:
@@ -479,6 +494,8 @@ class ActorClient:
                 self._take_policy(message)
             elif isinstance(message, Heard):
                 self._take_time(message)
+            elif isinstance(message, Control):
+                self._control = (message, self._heard_at)
             elif isinstance(message, Command):
                 self._orders.append(message)
             elif isinstance(message, Trouble):
@@ -540,6 +557,9 @@ class ActorClient:
                 await connection.send(self._statistics(now))
             while self._outgoing:
                 await connection.send(self._outgoing.popleft().pack())
+            for kind in ("scene", "view", "camera"):
+                if kind in self._shown:
+                    await connection.send(self._shown.pop(kind).pack())
             group = self._next_group()
             if group is not None:
                 await connection.send(group)
@@ -552,7 +572,7 @@ class ActorClient:
         self._woken = False
         self._wake.clear()
         self._rush.clear()
-        if self._closing or self._statistics_due or self._outgoing:
+        if self._closing or self._statistics_due or self._outgoing or self._shown:
             return
         if not any(box.more for box in self._boxes):
             await _either(self._wake, seconds)

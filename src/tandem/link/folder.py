@@ -106,6 +106,7 @@ class Board:
         "hub_heartbeat",
         "accepted",
         "hub_ord",
+        "discards",
     )
     _INDEX = {name: index for index, name in enumerate(_FIELDS)}  # noqa: RUF012 (never written to)
 
@@ -158,6 +159,8 @@ class TrainerEnd:
         self.ord = after_ord
         """The last row that was received."""
         self._looked_at = -1
+        self._discards_seen = -1
+        self._discarded: set[tuple[str, int]] = set()
         self._look_anyway_at = 0.0
         self._commands = (run / "commands.jsonl").open("ab+")
         self._commands.seek(0, os.SEEK_END)  # what was wanted of an earlier trainer is over
@@ -168,11 +171,21 @@ class TrainerEnd:
         # A hub that was killed between its commit and its word about it: look now and then without being told.
         if stored == self._looked_at and now < self._look_anyway_at:
             return []
-        received = list(self._journal.read(self.ord))
+        received = list(self._journal.read(self.ord, with_discarded=True))
         self._looked_at, self._look_anyway_at = stored, now + _LOOK_ANYWAY_S
         if received:
             self.ord = received[-1][0]
         return [transition for _, transition in received]
+
+    def discarded(self) -> set[tuple[str, int]]:
+        """Episodes that people have thrown away since the last call; the first time, all of this run's."""
+        count = self._board["discards"]
+        if count == self._discards_seen:
+            return set()
+        self._discards_seen = count
+        found = self._journal.discarded() - self._discarded
+        self._discarded |= found
+        return found
 
     def publish(self, snapshot: PolicySnapshot) -> None:
         """The newest policy, for the hub to pass on. The whole file or the one before it; the version is safe elsewhere."""

@@ -1,5 +1,8 @@
 """Nobody comes in without the token: checked before anything else looks at a request, WebSocket or not.
 
+A program shows it in a header. A browser shows it once, as `/?token=TOKEN`, and gets a cookie that no script can read and that no
+other site can make it send; what a cookie opens, it opens only for pages of this very hub (`Origin`).
+
 Connections that have not shown a token yet are few and short-lived, so that strangers cannot use up what the actors need.
 """
 
@@ -8,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import urllib.parse
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -22,7 +26,24 @@ _ADVICE = (
     "This hub does not know you. Send the header 'Authorization: Bearer TOKEN' with the token of the run "
     "(the file 'token' in its folder on the learner's machine)."
 )
-
+_LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Tandem</title><style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:12vh auto;
+padding:0 1rem}input,button{font:inherit;padding:.5rem .7rem;width:100%;box-sizing:border-box;margin:.3rem 0}</style>
+<h1>Tandem</h1><p id="why">This page is for who has the token of the run: open the link that was printed when it started, or give the
+content of the file <code>token</code> in its folder.</p>
+<form action="/" method="get"><label for="token">Token</label><input id="token" name="token" type="password" autocomplete="off" autofocus>
+<button>Open the page</button></form><p><small>Programs: ADVICE</small></p></html>""".replace("ADVICE", _ADVICE)
+PAGE_HEADERS = [
+    # nothing is loaded from anywhere else, and nobody puts our buttons under theirs
+    (
+        b"content-security-policy",
+        b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+        b"img-src 'self' data: blob:; font-src 'self' data:; object-src 'none'; base-uri 'self'; form-action 'self'; "
+        b"frame-ancestors 'none'",
+    ),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+]
 
 MAX_FIRST_BYTES = 64 * 2**10
 """What a connection may send before it has shown a token: request line and headers are far smaller."""
@@ -92,35 +113,90 @@ class Guard:
 
     def __init__(self, app: App, link: App, token: str, strangers: Strangers) -> None:
         self._app, self._link, self._strangers = app, link, strangers
+        self._token = token
         self._expected = f"Bearer {token}".encode()
+        self._cookie, self._ticket = page_cookie(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
             return
-        if not self._known(scope):
+        logs_in = self._logs_in(scope)
+        if not (logs_in or self._by_header(scope) or self._by_cookie(scope)):
             await _turn_away(scope, receive, send)
             if scope["type"] == "websocket":  # an upgraded connection is not the guarded protocol's any more
                 self._strangers.gone(scope["client"])
             return
         self._strangers.gone(scope["client"])
-        if scope["type"] == "websocket" and scope["path"] == "/link":
+        if logs_in:
+            await self._let_in(scope, send)
+        elif scope["type"] == "websocket" and scope["path"] == "/link":
             await self._link(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, _with_page_headers(send))
 
-    def _known(self, scope: Scope) -> bool:
-        shown = [value for name, value in scope["headers"] if name == b"authorization"]
+    def _by_header(self, scope: Scope) -> bool:
+        shown = _header(scope, b"authorization")
         return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)  # takes as long for any wrong one
+
+    def _by_cookie(self, scope: Scope) -> bool:
+        """A browser that has logged in. What changes something, and what is a channel, must come from a page of ours."""
+        pairs = [part.strip().partition(b"=") for line in _header(scope, b"cookie") for part in line.split(b";")]
+        shown = [value for name, _, value in pairs if name == self._cookie]
+        if len(shown) != 1 or not hmac.compare_digest(shown[0], self._ticket):
+            return False
+        harmless = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
+        return harmless or _from_here(scope)
+
+    def _logs_in(self, scope: Scope) -> bool:
+        if scope["type"] != "http" or scope["path"] != "/" or scope["method"] != "GET":
+            return False
+        shown = urllib.parse.parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+        return len(shown) == 1 and hmac.compare_digest(shown[0].encode(), self._token.encode())
+
+    async def _let_in(self, scope: Scope, send: Send) -> None:
+        """To the same page without the token in its address, where it would stay in the history."""
+        secure = b"; Secure" if scope.get("scheme") == "https" else b""
+        cookie = self._cookie + b"=" + self._ticket + b"; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000" + secure
+        headers = [(b"location", b"/"), (b"set-cookie", cookie), (b"cache-control", b"no-store"), (b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 303, "headers": [*headers, *PAGE_HEADERS]})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def page_cookie(token: str) -> tuple[bytes, bytes]:
+    """Name and value. Two hubs of one machine share their cookies, so each has a name of its own; and none of them holds the token."""
+    made = hmac.new(token.encode(), b"a page of this run", "sha256").hexdigest().encode()
+    return b"tandem_" + made[:8], made[8:]
+
+
+def _header(scope: Scope, wanted: bytes) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == wanted]
+
+
+def _from_here(scope: Scope) -> bool:
+    """Browsers say of which page a request is, and scripts cannot change it."""
+    origin, host = _header(scope, b"origin"), _header(scope, b"host")
+    return len(origin) == len(host) == 1 and origin[0].partition(b"://")[2].lower() == host[0].lower()
+
+
+def _with_page_headers(send: Send) -> Send:
+    async def sending(event: MutableMapping[str, Any]) -> None:
+        if event["type"] == "http.response.start":
+            event["headers"] = [*event.get("headers", ()), *PAGE_HEADERS]
+        await send(event)
+
+    return sending
 
 
 async def _turn_away(scope: Scope, receive: Receive, send: Send) -> None:
     kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
     if scope["type"] == "websocket":
         await receive()
-    body = json.dumps({"error": "wrong_token", "message": _ADVICE}).encode()
+    a_person = any(b"text/html" in accepted for accepted in _header(scope, b"accept"))
+    body = _LOGIN.encode() if a_person else json.dumps({"error": "wrong_token", "message": _ADVICE}).encode()
     headers = [
-        (b"content-type", b"application/json"),
+        *PAGE_HEADERS,
+        (b"content-type", b"text/html; charset=utf-8" if a_person else b"application/json"),
         (b"content-length", str(len(body)).encode()),
         (b"www-authenticate", b"Bearer"),
         (b"connection", b"close"),

@@ -41,16 +41,20 @@ from tandem.link.messages import (
     PROTOCOL,
     TRAINER_COMMANDS,
     BadFrame,
+    Camera,
     Command,
     Hello,
     OtherProtocol,
     Refused,
+    Scene,
     Statistics,
     Steps,
     Trouble,
+    View,
     Welcome,
     parse,
 )
+from tandem.link.stage import Stage
 from tandem.link.writer import Group, Stored, Writer
 from tandem.types import Spec
 
@@ -68,6 +72,9 @@ _FINDINGS_STAND_S = 3.0
 _ROWS_PER_ANSWER = 1000
 _MAX_EVENTS, _EVENTS_PER_S = 200, 2.0
 MAX_BODY = 10_000
+_EPISODE = "environment/episode/"
+_TAIL_BYTES = 16_384
+"""Of metrics.jsonl: a few rows."""
 
 
 class Hub:
@@ -124,6 +131,10 @@ class Hub:
             failed=lambda problem: self._soon(self._fail, problem),
         )
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.stage = Stage(self._connected, self._pass_on)
+        """Where people watch and steer the actors; for the page, in the hub's loop."""
+        self.recording: dict[str, Any] | None = None
+        """How far a person is who records demonstrations here; None while nobody does."""
         self.app = self._make_app()
         """Mount a page on it before `serve`; the routes of the API are there already."""
         self._strangers = Strangers(max_strangers, timeout_s)
@@ -233,6 +244,7 @@ class Hub:
             if board["trainer_heartbeat"] != seen.heartbeat:
                 seen.heartbeat, seen.alive_at = board["trainer_heartbeat"], now
             self._keep_time(now)
+            self.stage.keep_time(now)
         if now - seen.kept_at >= _KEEP_LIVE_S:
             seen.kept_at = now
             self._keep_live()
@@ -251,7 +263,8 @@ class Hub:
 
     def live(self) -> dict[str, Any]:
         """All that is known at this moment and stands in no other file."""
-        return {"time": self._wall(), "status": self.status(), "clocks": self._clocks(self.counts()), "actors": self.actors()}
+        told = {"time": self._wall(), "status": self.status(), "clocks": self._clocks(self.counts()), "actors": self.actors()}
+        return told if self.recording is None else told | {"recording": self.recording}
 
     def _keep_live(self, closed: bool = False) -> None:
         """In the run folder, so that a run can be judged without asking the hub, and after it has gone."""
@@ -430,6 +443,8 @@ class Hub:
                 line.tell(message, self._wall())
             elif isinstance(message, Command):
                 self._pass_on(message, line.hello.name)
+            elif isinstance(message, Scene | View | Camera):
+                self.stage.seen(line.hello.source, message)
             else:
                 raise BadFrame("a second greeting")
 
@@ -451,6 +466,7 @@ class Hub:
         if line.connected:
             line.connected = False
             line.last_seen = time.monotonic()
+            self.stage.left(line.hello.source)
             self._event("actor_left", name=line.hello.name, source=line.hello.source)
             self._say(f"[HUB] actor '{line.hello.name}' left")
             self._grant()
@@ -466,6 +482,7 @@ class Hub:
                 file.write(json.dumps(line) + "\n")
             told.append("trainer")
         if command.command in ACTOR_COMMANDS:
+            self.stage.ordered(command)
             for actor in self._connected():
                 named = command.to in ("all", "actors", actor.hello.name, actor.hello.source)
                 if named and actor.command(command):
@@ -512,6 +529,9 @@ class Hub:
         return _rows_after(self.run / "events.jsonl", after)
 
     async def _api_findings(self, lang: str = "en") -> dict[str, Any]:
+        return await self.findings(lang)
+
+    async def findings(self, lang: str = "en") -> dict[str, Any]:
         """What is wrong with this run, by whoever was given to the hub to tell; in a thread, for it reads files."""
         async with self._diagnosing:
             now = time.monotonic()
@@ -568,6 +588,7 @@ class Hub:
             },
             "policy": {"version": self._version, "hash": self._policy_hash, "bytes": len(self._policy or b"")},
             "journal": {"accepted": self._writer.accepted, "rejected": self._writer.rejected, "trouble": self._trouble},
+            "episodes": _episodes(self.run / "metrics.jsonl"),
             "actors": len(self._connected()),
             "strangers_turned_away": self._strangers.turned_away,
         }
@@ -640,6 +661,22 @@ def _rows_after(path: Path, after: int) -> dict[str, Any]:
             with contextlib.suppress(ValueError):
                 rows.append(json.loads(line))
     return {"rows": rows, "next": after}
+
+
+def _episodes(path: Path) -> dict[str, float]:
+    """How the last episodes went, by the newest row of metrics that says so: with a person's help and without."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            lines = file.read().splitlines()
+    except OSError:
+        return {}
+    for line in reversed(lines):
+        with contextlib.suppress(ValueError, AttributeError):
+            found = {name.removeprefix(_EPISODE): value for name, value in json.loads(line).items() if name.startswith(_EPISODE)}
+            if found:
+                return found
+    return {}
 
 
 def _only_hub(run: Path) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tandem.data.journal import Journal
+from tandem.link.messages import EpisodeEnd
 from tandem.types import ForeignPolicy, PolicySnapshot, Transition
 
 
@@ -20,6 +21,18 @@ class InprocLink:
         self.ord = after_ord
         """The last row that the learner has received."""
         self._policy: PolicySnapshot | None = None
+        self._discarded = journal.discarded()
+
+    def episode_end(self, end: EpisodeEnd) -> None:
+        """What became of an episode; one that was thrown away is not learned from any more."""
+        if not end.kept:
+            self._journal.discard([(end.source, end.episode)])
+            self._discarded.add((end.source, end.episode))
+
+    def discarded(self) -> set[tuple[str, int]]:
+        """Episodes thrown away since the last call, or since the beginning."""
+        found, self._discarded = self._discarded, set()
+        return found
 
     def send(self, transitions: Sequence[Transition]) -> None:
         """Commit steps; those already stored are not stored again, those that cannot be used are kept as rejected."""
@@ -34,7 +47,7 @@ class InprocLink:
 
     def receive(self) -> list[Transition]:
         """Accepted steps since the last call, in the order in which they were committed."""
-        received = list(self._journal.read(self.ord))
+        received = list(self._journal.read(self.ord, with_discarded=True))
         if received:
             self.ord = received[-1][0]
         return [transition for _, transition in received]

@@ -4,12 +4,12 @@ A frame is one binary WebSocket message:
 
     4 bytes         length of the header, little-endian
     header          msgpack: a map of `kind` and the fields of one of the classes below, nothing more and nothing less
-    payload         raw bytes: the steps of a `Steps`, the parameters of a policy; empty for every other kind
+    payload         raw bytes: the steps of a `Steps`, the parameters of a policy, the poses of a `View`; empty for most kinds
 
 The header is small whatever is sent, so that a hostile one cannot grow in memory; large things are only ever sliced.
 
-    actor -> hub    Hello, Steps, Statistics, Command                  (an EpisodeEnd travels among the steps)
-    hub -> actor    Welcome or Refused, Acknowledged, Credit, Policy, Heard, Command, Trouble
+    actor -> hub    Hello, Steps, Statistics, Command, Scene, View, Camera      (an EpisodeEnd travels among the steps)
+    hub -> actor    Welcome or Refused, Acknowledged, Credit, Policy, Heard, Command, Trouble, Control
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 from tandem.codec import CodecError, pack, unpack
 from tandem.types import PolicySnapshot
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Both ends must agree on it; a change of any message is a new number."""
 
 MAX_FRAME = 32 * 2**20
@@ -40,6 +40,12 @@ MAX_RECORDS = 256
 """Steps in one frame."""
 GROUP_BYTES = 2**20
 """Bytes of records in one frame; a single record may be larger."""
+MAX_AXES = 64
+"""Of an action that a person steers."""
+MAX_POSES = 28 * 10_000
+"""Bytes of the poses in a `View`: seven float32 for each body."""
+MAX_PICTURE = 2**19
+"""Bytes of a `Camera`'s picture."""
 MAX_NAME = 100
 MAX_TEXT = 4000
 COUNT_LIMIT = 2**53
@@ -49,9 +55,12 @@ EPISODE_END = -1
 """In place of a `seq`: the record is an `EpisodeEnd`, not a step."""
 
 Pace = Literal["realtime", "fast"]
-COMMANDS = ("pause", "resume", "take_over", "release", "label", "record", "checkpoint", "evaluate", "stop")
+COMMANDS = ("pause", "resume", "take_over", "release", "label", "record", "checkpoint", "evaluate", "stop", "watch")
 TRAINER_COMMANDS = ("pause", "resume", "checkpoint", "evaluate", "stop")
-ACTOR_COMMANDS = ("pause", "resume", "take_over", "release", "label", "record", "stop")
+ACTOR_COMMANDS = ("pause", "resume", "take_over", "release", "label", "record", "stop", "watch")
+WHO = ("policy", "person", "script", "nobody")
+"""Who chose the last action; nobody: the robot was told to stand still."""
+STATES = ("running", "paused", "holding", "stopped", "resetting")
 REFUSALS = ("protocol", "task", "spec", "run", "busy", "storage")
 
 _LENGTH = struct.Struct("<I")
@@ -93,6 +102,22 @@ def _maybe_flag(value: Any) -> str | None:
     return None if value is None or isinstance(value, bool) else "expected true, false or nothing"
 
 
+def _numbers(limit: int) -> Check:
+    def check(value: Any) -> str | None:
+        sound = type(value) is list and len(value) <= limit and all(_number(item) is None for item in value)
+        return None if sound else f"expected a list of at most {limit} finite numbers"
+
+    return check
+
+
+def _bytes(limit: int, multiple: int = 1) -> Check:
+    def check(value: Any) -> str | None:
+        sound = isinstance(value, bytes) and len(value) <= limit and len(value) % multiple == 0
+        return None if sound else f"expected at most {limit} bytes, in groups of {multiple}"
+
+    return check
+
+
 def _one_of(*allowed: str) -> Check:
     def check(value: Any) -> str | None:
         return None if isinstance(value, str) and value in allowed else f"expected one of {', '.join(allowed)}"
@@ -127,9 +152,11 @@ class Message:
     """One kind of message: fields, each with its own check. Subclasses are frozen dataclasses."""
 
     kind: ClassVar[str]
+    payload: ClassVar[str] = ""
+    """The field that travels behind the header as raw bytes; empty if there is none."""
 
-    def __init_subclass__(cls, kind: str) -> None:
-        cls.kind = kind
+    def __init_subclass__(cls, kind: str, payload: str = "") -> None:
+        cls.kind, cls.payload = kind, payload
         _KINDS[kind] = cls
 
     @classmethod
@@ -149,7 +176,9 @@ class Message:
         return {name: getattr(self, name) for name in _checks_of(type(self))}
 
     def pack(self) -> bytes:
-        return _frame(self.kind, self.fields())
+        fields = self.fields()
+        payload = fields.pop(self.payload) if self.payload else b""
+        return _frame(self.kind, fields, payload)
 
 
 _KINDS: dict[str, type[Message]] = {}
@@ -348,8 +377,67 @@ class Trouble(Message, kind="trouble"):
     message: Annotated[str, _text(MAX_TEXT, empty=True)]
 
 
-FROM_ACTOR = ("hello", "steps", "statistics", "command")
-FROM_HUB = ("welcome", "refused", "acknowledged", "credit", "policy", "heard", "command", "trouble")
+# ---- what people see and do
+
+
+@dataclass(frozen=True)
+class Scene(Message, kind="scene"):
+    """What there is to draw; sent when somebody begins to watch. See `envs/scenery.py`."""
+
+    description: Plain
+
+
+@dataclass(frozen=True)
+class View(Message, kind="view", payload="poses"):
+    """One moment of row 0 of an actor; only while somebody watches."""
+
+    episode: Count
+    step: Count
+    """Of the episode."""
+    steps: Count
+    """Of the actor, all rows together."""
+    who: Annotated[str, _one_of(*WHO)]
+    """Chose the last action."""
+    holder: MaybeName
+    """The page or device that holds control; empty if none does."""
+    state: Annotated[str, _one_of(*STATES)]
+    notice: Annotated[str, _text(MAX_TEXT, empty=True)]
+    """What a person should know now; empty if there is nothing."""
+    reward: Number
+    """Sum of this episode so far."""
+    success: Annotated[bool | None, _maybe_flag]
+    """Of the last step; None before the first."""
+    action: Annotated[list[float], _numbers(MAX_AXES)]
+    """As it was executed."""
+    observation: Plain
+    """Small named lists."""
+    poses: Annotated[bytes, _bytes(MAX_POSES, multiple=28)]
+    """float32 (bodies, 7): position and quaternion (w, x, y, z) in the world, in the order of the scene's bodies."""
+
+
+@dataclass(frozen=True)
+class Camera(Message, kind="camera", payload="picture"):
+    """What one camera sees; only while somebody watches through it."""
+
+    name: Name
+    picture: Annotated[bytes, _bytes(MAX_PICTURE)]
+    """JPEG."""
+
+
+@dataclass(frozen=True)
+class Control(Message, kind="control"):
+    """What the hand of a person does now. The newest counts; it is also the sign that the person is still there."""
+
+    holder: Name
+    axes: Annotated[list[float], _numbers(MAX_AXES)]
+    """In [-1, 1], one for each axis of the action."""
+    seq: Count
+    fine: Annotated[bool, _flag]
+    """Slowly, for the last millimetre."""
+
+
+FROM_ACTOR = ("hello", "steps", "statistics", "command", "scene", "view", "camera")
+FROM_HUB = ("welcome", "refused", "acknowledged", "credit", "policy", "heard", "command", "trouble", "control")
 
 
 def parse(data: bytes, allowed: Sequence[str]) -> Message | Steps | PolicySnapshot:
@@ -371,7 +459,12 @@ def parse(data: bytes, allowed: Sequence[str]) -> Message | Steps | PolicySnapsh
         return Steps.parse(header, data, start)
     if kind == "policy":
         return _parse_policy(header, data[start:])
-    if start != len(data):
+    behind = _KINDS[kind].payload
+    if behind:
+        if behind in header:
+            raise BadFrame(f"'{kind}' has {behind} in its header; it travels behind it")
+        header[behind] = data[start:]
+    elif start != len(data):
         raise BadFrame(f"'{kind}' with {len(data) - start} bytes too many")
     if kind == "hello" and header.get("protocol") != PROTOCOL:
         # Its other fields are those of its own version: they say nothing to this one.

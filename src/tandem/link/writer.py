@@ -138,8 +138,8 @@ class Writer:
         self._board["hub_ord"] = self._ord
 
     def _note(self, ends: Sequence[Record]) -> None:
-        """Episode ends; one that was sent twice is noted twice, (source, episode) tells."""
-        lines = []
+        """Episode ends; one that was sent twice is noted twice, (source, episode) tells. Their steps are stored already."""
+        lines, unwanted = [], []
         for record in ends:
             try:
                 end = parse(record.data, (EpisodeEnd.kind,))
@@ -147,6 +147,11 @@ class Writer:
                 continue
             assert isinstance(end, EpisodeEnd)
             lines.append(json.dumps({"time": time.time(), **end.fields()}) + "\n")
+            if not end.kept:
+                unwanted.append((end.source, end.episode))
+        if unwanted:
+            self._journal.discard(unwanted)
+            self._board["discards"] += 1  # tells the trainer to look
         if lines:
             with self._episodes.open("a") as file:
                 file.write("".join(lines))

@@ -14,31 +14,31 @@ import os
 import signal
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
-from tandem.envs.registry import make_batch
+from tandem.envs.registry import TASKS, make_batch
+from tandem.envs.scenery import Scenery
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
-from tandem.link.messages import Command
-from tandem.teleop.operator import HandsOff
+from tandem.teleop.mapping import axis_names
 from tandem.training.actor import Actor, OwnPolicy
 from tandem.training.broken import FOLDER
+from tandem.training.control_loop import ControlLoop, Watch
+from tandem.training.limits import Limits, settings_for
+from tandem.training.operators import make_operators, open_hand
+from tandem.training.photographs import Photographs
 from tandem.training.policy import act_with, load_any_policy
+from tandem.training.showing import Showing
 from tandem.types import ForeignPolicy, Spec
 
 DEFAULT_PORT = 5588
 """Where a learner listens unless told otherwise."""
 TOKEN_VARIABLE = "TANDEM_TOKEN"
-Watch = Callable[[Actor, ActorClient], Iterable[str]]
-"""Looks at the loop now and then; what it finds wrong it says once, in words."""
-_LATE = 0.1
-"""An action that comes this share of a control period too late counts as late."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,13 @@ class ActorArgs:
     """Act with this policy (an ONNX file, a policy file or a run folder) and not with the learner's; its steps carry version -1."""
     while_away: Literal["go_on", "hold"] = "go_on"
     """What a real-time actor does while no learner can be reached: act and keep the steps, or hold still."""
+    operator: str = "browser"
+    """Who stands beside the robot: browser (a page may take over), none, person:scripted (a stand-in that corrects with the task's
+    expert), spacemouse or gamepad (on this machine)."""
+    mapping: Path | None = None
+    """File that says what sticks and buttons do. Default: the one that comes with Tandem (docs/person-in-the-loop.md)."""
+    limits: Path | None = None
+    """File of speed, force and workspace limits. Default: the task's own at the pace `realtime`, none at `fast`."""
     num_envs: int = 1
     """Simulations to live in at once."""
     threads: int = 0
@@ -88,6 +95,8 @@ def act(
     env = make_batch(args.task, args.num_envs, num_threads=args.threads)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     chosen = None if args.policy is None else load_any_policy(args.policy, spec=spec)[0]
+    limits = Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits))
+    hand = open_hand(args.operator, spec, args.mapping)  # before anything is joined: a device that is not there joins nothing
     client = ActorClient(
         address,
         spec,
@@ -110,10 +119,11 @@ def act(
     if own is not None:
         known = own.known_as
         say(f"[ACTOR] acting with {args.policy} ({known.hash}) whatever is learned meanwhile; its steps carry version {known.version}")
+    operators, steering = make_operators(args.operator, spec, args.num_envs, seed, hand)
     actor = Actor(
         env,
         client,
-        [HandsOff()] * args.num_envs,
+        operators,
         source=client.source,
         seed=seed,
         # what the run has had of random steps, this process need not make again
@@ -121,10 +131,33 @@ def act(
         say=say,
         broken=(args.run or args.spool.parent) / FOLDER,
         own_policy=own,
+        limits=limits,
+        reward_source="person" if settings.get("reward_source") == "person" else "simulation",
+    )
+    photographs = Photographs(env, client, say)
+    showing = Showing(
+        actor,
+        client,
+        lambda: Scenery(env, axis_names(spec.action_dim), spec.control_hz, _camera(args.task)),
+        take_picture=photographs.take,
+    )
+    loop = ControlLoop(
+        actor,
+        client,
+        steering,
+        showing,
+        realtime=args.pace == "realtime",
+        stopped=stopped,
+        say=say,
+        watch=watch,
+        max_steps=args.max_steps,
+        limits=limits,
     )
     try:
-        _live(actor, client, args, spec, stopped, say, watch)
+        loop.run()
     finally:
+        loop.close()
+        photographs.close()
         left = client.close()
         env.close()
     say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))
@@ -139,74 +172,8 @@ def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda 
     return act(args, say, stop.is_set, watch)
 
 
-def _live(
-    actor: Actor,
-    client: ActorClient,
-    args: ActorArgs,
-    spec: Spec,
-    stopped: Callable[[], bool],
-    say: Callable[[str], None],
-    watch: Watch,
-) -> None:
-    rhythm = Rhythm(spec.control_hz) if args.pace == "realtime" else None
-    paused = False
-    said = False
-    while (
-        actor.own_policy is None and client.newest_policy() is None and not stopped()
-    ):  # a robot does not move before there is something to move by
-        if not said:
-            say("[ACTOR] waiting for the first policy")
-            said = True
-        time.sleep(0.02)
-    actor.begin()
-    while not stopped() and (args.max_steps is None or actor.steps < args.max_steps):
-        for order in client.commands():
-            if order.command == "stop":
-                return
-            paused = _paused(order, paused, say)
-        if paused or not client.may_step(timeout=0.1):
-            if paused:
-                time.sleep(0.02)
-            if rhythm:
-                rhythm.restart()
-            continue
-        actor.step()
-        for warning in watch(actor, client):
-            say(f"[ACTOR] {warning}")
-        if rhythm:
-            rhythm.wait()
-            if rhythm.late == 1:
-                say(f"[ACTOR] a control period of {1e3 / spec.control_hz:.0f} ms was overrun: the environment takes longer than that")
-
-
-def _paused(order: Command, paused: bool, say: Callable[[str], None]) -> bool:
-    if order.command not in ("pause", "resume"):
-        return paused
-    say(f"[ACTOR] {order.command}")
-    return order.command == "pause"
-
-
-class Rhythm:
-    """One beat per control period. A late one moves those that follow: two actions are never squeezed into one period."""
-
-    def __init__(self, hz: float) -> None:
-        self._period = 1 / hz
-        self.late = 0
-        """Beats that were missed."""
-        self.restart()
-
-    def restart(self) -> None:
-        self._next = time.monotonic() + self._period
-
-    def wait(self) -> None:
-        left = self._next - time.monotonic()
-        if left > 0:
-            time.sleep(left)
-            self._next += self._period
-            return
-        if left < -_LATE * self._period:
-            self.late += 1
-        self.restart()
+def _camera(task: str) -> str | None:
+    return TASKS[task].camera if task in TASKS else None
 
 
 def _own_seed(seed: int, source: str) -> int:

@@ -11,6 +11,7 @@ import tyro
 from tandem.agents.sac import SACConfig
 from tandem.errors import ConfigError
 from tandem.training.acting import DEFAULT_PORT
+from tandem.training.operators import check_operator
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,19 @@ class TrainConfig:
     """Simulations an actor lives in at once (ours)."""
     pace: Literal["fast", "realtime"] = "fast"
     """Of the actors that are started with the run: as fast as the learner keeps up, or at the task's control rate (ours)."""
+    operator: str = "browser"
+    """Beside the robots of the actors that are started with the run: browser (a page may take over), none, person:scripted (a stand-in
+    that corrects with the task's expert), spacemouse or gamepad (ours)."""
+    reward_source: Literal["simulation", "person"] = "simulation"
+    """Who says what an episode was worth: the environment, or a person by success and failure labels (ours)."""
     updates_per_actor_step: float = 1.0
     """Learner steps for each step of an environment, at most; actors at a fast pace wait so that it is kept (ours)."""
     eval_period: int = 1000
     """Learner steps between two evaluations; 0: none (ours)."""
     eval_episodes: int = 50
     """Episodes of an evaluation during training (ours)."""
+    eval_stochastic: bool = False
+    """Evaluate during training with actions as they are drawn, not with the most likely ones (ours)."""
     final_episodes: int = 100
     """Episodes of the last evaluation, on seeds that nothing was chosen by (ours)."""
     stop_success: float | None = None
@@ -83,6 +91,7 @@ class TrainConfig:
                 f"training_starts ({self.training_starts}) is more than the replay buffer holds ({self.replay_buffer_capacity}): "
                 f"training would never start"
             )
+        check_operator(self.operator)
         if self.pretrain_steps and not self.demos:
             raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
 

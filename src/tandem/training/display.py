@@ -53,7 +53,7 @@ class Display:
         if self._due():
             self._show(f"{what} {have}/{want}")
 
-    def training(self, clocks: Clocks, max_steps: int, success: float | None, metrics: Metrics, seconds_left: float | None) -> None:
+    def training(self, clocks: Clocks, max_steps: int, success: str, metrics: Metrics, seconds_left: float | None) -> None:
         """Once per learner step; shows itself now and then."""
         now = time.monotonic()
         if self._began is None:
@@ -70,7 +70,7 @@ class Display:
             "learner": f"{clocks.learner_step:,} steps, {rate:.0f}/s",
             "actor": f"{clocks.actor_step:,} steps, {actor_rate:.0f}/s",
             "policy": f"version {clocks.policy_version}",
-            "success": "-" if success is None else f"{success:.0%} of the last 20",
+            "success": success,
             "critic loss": f"{metrics['critic/critic_loss']:.4f}" if "critic/critic_loss" in metrics else "-",
             "left": "-" if left is None else f"at most {_duration(left)}",
         }

@@ -43,6 +43,8 @@ class EpisodeLog:
         self._open: dict[tuple[str, int], Episode] = {}
         self.finished = 0
         self._recent: deque[Episode] = deque(maxlen=WINDOW)
+        self._names: deque[tuple[str, int]] = deque(maxlen=WINDOW)
+        """Source and number of the same episodes."""
 
     def add(self, steps: Iterable[Transition]) -> None:
         for step in steps:
@@ -50,12 +52,47 @@ class EpisodeLog:
             episode.add(step)
             if step.last:
                 self._recent.append(self._open.pop((step.source, step.episode)))
+                self._names.append((step.source, step.episode))
                 self.finished += 1
+
+    def forget(self, episodes: set[tuple[str, int]]) -> None:
+        """Thrown away by a person: they say nothing about how well it goes."""
+        kept = [(name, episode) for name, episode in zip(self._names, self._recent, strict=True) if name not in episodes]
+        self._names, self._recent = deque((name for name, _ in kept), WINDOW), deque((episode for _, episode in kept), WINDOW)
+        for name in episodes:
+            self._open.pop(name, None)
 
     @property
     def success_rate(self) -> float | None:
         """Of the last episodes; None before the first has ended."""
-        return sum(episode.success for episode in self._recent) / len(self._recent) if self._recent else None
+        return _share([episode.success for episode in self._recent])
+
+    @property
+    def alone(self) -> float | None:
+        """Share of the last episodes that succeeded without any help.
+
+        Of all of them, not of those in which nobody helped: a person helps where it goes wrong, so those would look far too good.
+        """
+        return _share([episode.success and not episode.intervention_steps for episode in self._recent])
+
+    @property
+    def helped(self) -> float | None:
+        """Share of the last episodes that succeeded with a person's help; with `alone` it makes up the success."""
+        return _share([episode.success and episode.intervention_steps > 0 for episode in self._recent])
+
+    @property
+    def without_help(self) -> float | None:
+        """Success among the last episodes in which nobody helped; None if somebody did in all of them. See `alone` for what it hides."""
+        return _share([episode.success for episode in self._recent if not episode.intervention_steps])
+
+    @property
+    def in_words(self) -> str:
+        """How well it goes, with a person's help told apart from without."""
+        if self.success_rate is None:
+            return "-"
+        if not any(episode.intervention_steps for episode in self._recent):
+            return f"{self.success_rate:.0%} of the last {WINDOW}"
+        return f"{self.alone:.0%} alone and {self.helped:.0%} with a person's help, of the last {WINDOW}"
 
     def metrics(self) -> Metrics:
         """Means over the last episodes, by the names that hil-serl's users know."""
@@ -65,7 +102,8 @@ class EpisodeLog:
         def mean(name: str) -> float:
             return sum(float(getattr(episode, name)) for episode in self._recent) / len(self._recent)
 
-        autonomous = [episode.success for episode in self._recent if not episode.intervention_steps]
+        alone, helped = self.alone or 0.0, self.helped or 0.0
+        steps = sum(episode.length for episode in self._recent)
         return {
             "environment/episode/r": mean("returns"),
             "environment/episode/l": mean("length"),
@@ -73,8 +111,14 @@ class EpisodeLog:
             "environment/episode/success": mean("success"),
             "environment/episode/intervention_count": mean("interventions"),
             "environment/episode/intervention_steps": mean("intervention_steps"),
-            **({"environment/episode/success_autonomous": sum(autonomous) / len(autonomous)} if autonomous else {}),
+            "environment/episode/intervention_share": sum(episode.intervention_steps for episode in self._recent) / steps,
+            "environment/episode/success_alone": alone,
+            "environment/episode/success_helped": helped,
         }
+
+
+def _share(successes: list[bool]) -> float | None:
+    return sum(successes) / len(successes) if successes else None
 
 
 BATCH_WINDOW = 100

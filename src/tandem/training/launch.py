@@ -10,6 +10,7 @@ from typing import Any
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
+from tandem.link.folder import run_token
 from tandem.training.config import LearnerArgs, RunArgs, TrainArgs, TrainConfig
 from tandem.training.display import Display
 from tandem.training.loggers import WandB
@@ -49,18 +50,20 @@ def _run(
     key: Path | None = None,
     timeout: float = 10.0,
 ) -> dict[str, Any]:
+    port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
+    page = f"page: {_page_link(run.path, host, port, certificate is not None)}"
     hub = hub_part(
         run.path,
         host=host,
-        port=asked.port or _free_port(host),  # chosen once: a hub that is started again is found where it was
+        port=port,
         certificate=plain(certificate),
         key=plain(key),
         timeout_s=timeout,
         steps_per_update=config.steps_per_update,
-        actor_settings={"seed": config.seed, "random_steps": config.random_steps},
+        actor_settings={"seed": config.seed, "random_steps": config.random_steps, "reward_source": config.reward_source},
     )
     trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
-    return supervise(run.path, hub, trainer, actors, display.say, run.event)
+    return supervise(run.path, hub, trainer, actors, display.say, run.event, lambda: display.say(page))
 
 
 def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
@@ -85,6 +88,7 @@ def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
         *("--run", str(run)),
         *("--name", f"actor {number}"),
         *("--pace", config.pace),
+        *("--operator", config.operator),
         *("--num-envs", str(config.num_envs)),
         *("--spool", str(run / "spool")),
     ]
@@ -93,6 +97,12 @@ def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
 def _free_port(host: str) -> int:
     with socket.create_server((host, 0)) as listening:
         return listening.getsockname()[1]
+
+
+def _page_link(run: Path, host: str, port: int, tls: bool) -> str:
+    """With the token, which lets a browser in; on this machine for a hub that listens everywhere."""
+    here = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"{'https' if tls else 'http'}://{here}:{port}/?token={run_token(run)}"
 
 
 def _reachable(asked: LearnerArgs) -> str:

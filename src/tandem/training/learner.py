@@ -27,6 +27,8 @@ class LearnerLink(Protocol):
 
     def receive(self) -> list[Transition]: ...
 
+    def discarded(self) -> set[tuple[str, int]]: ...
+
     def publish(self, snapshot: PolicySnapshot) -> None: ...
 
 
@@ -55,6 +57,8 @@ class Learner:
         self.steps = 0
         self.received = 0
         """Steps of the environments taken in: the actor's clock as the learner knows it."""
+        self.discarded: set[tuple[str, int]] = set()
+        """Episodes that a person threw away, by source and number."""
         self.trail = hashlib.sha256().hexdigest()
         """Of every step received, in order: two learners that were given the same data in the same order have the same one."""
         self.acted_with = 0
@@ -82,11 +86,25 @@ class Learner:
     def take_in(self) -> int:
         """What the actors have lived through since the last call: all of it online, corrections to the demonstrations too."""
         steps = self._link.receive()
-        self.remember(steps)
+        self.forget(self._link.discarded())
+        self.remember([step for step in steps if (step.source, step.episode) not in self.discarded] if self.discarded else steps)
         self.received += len(steps)
         self.trail = follow(self.trail, steps)
         self.acted_with = max((step.policy_version for step in steps), default=self.acted_with)
         return len(steps)
+
+    def forget(self, episodes: set[tuple[str, int]]) -> None:
+        """A person threw these away: no batch has them from here on. What was learned from them until now is not unlearned, only said."""
+        if not episodes:
+            return
+        self.discarded |= episodes
+        removed = self.online.forget(episodes)
+        self.demos.forget(episodes)
+        self.episodes.forget(episodes)
+        if not removed:
+            return  # known before anything was learned from them
+        self._say(f"[LEARNER] {len(episodes)} episodes were thrown away by a person: {removed} steps taken out of the replay")
+        self._run.event("discarded", learner_step=self.steps, episodes=len(episodes), steps_learned_from=removed)
 
     def remember(self, steps: Sequence[Transition]) -> None:
         route(steps, self.online, self.demos)

@@ -247,8 +247,8 @@ def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray
 def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) -> PPO | RecurrentPPO:
     """The agent of a task; what it may not see it does not get."""
     layout = Layout(spec)
-    seen = [tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries)]
-    agent = PPO(config.agent, layout.size, spec.action_dim, seen[0], seen[1], mirror)
+    actor, critic = (tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries))
+    agent = PPO(config.agent, layout.size, spec.action_dim, actor, critic, mirror)
     return RecurrentPPO(agent) if config.agent.recurrent else agent
 
 

@@ -86,11 +86,9 @@ def gear_assembly() -> OnPolicyConfig:
     takes most of the time, so every sample is learned from often.
     """
     agent = PPOConfig(
-        num_learning_epochs=8,
-        num_mini_batches=8,
         gamma=0.97,
         entropy_coef=0.0,
-        init_std=0.5,
+        init_std=0.4,
         actor_hidden_dims=(256, 256),
         critic_hidden_dims=(256, 256),
         normalize_values=True,
@@ -101,6 +99,8 @@ def gear_assembly() -> OnPolicyConfig:
         num_steps_per_env=32,
         max_iterations=800,
         practice=Practice(curriculum=True),
+        obs_normalization=True,  # a blow is a hundred times what the wrist feels at rest
+        obs_clip=5.0,
         eval_period=20,
         eval_episodes=50,
         stop_success=0.95,

@@ -78,15 +78,22 @@ class Part:
 
 
 def supervise(
-    run: Path, hub: Part, trainer: Part, actors: Sequence[Part], say: Callable[[str], None], event: Callable[..., None]
+    run: Path,
+    hub: Part,
+    trainer: Part,
+    actors: Sequence[Part],
+    say: Callable[[str], None],
+    event: Callable[..., None],
+    listening: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Run them all until the trainer is done; returns its summary."""
+    """Run them all until the trainer is done; returns its summary. `listening` is called once the hub does."""
     parts = [hub, trainer, *actors]
     (run / "summary.json").unlink(missing_ok=True)  # of an earlier stop
     try:
         with _asked_to_stop() as asked:
             hub.start()
             _wait_for_hub(run, hub, asked)
+            listening()
             for part in (trainer, *actors):
                 part.start()
             _watch(trainer, parts, asked, say, event)
@@ -188,6 +195,7 @@ def end_with_supervisor() -> None:
 
 
 def _hub(run: Path, settings: dict[str, Any]) -> None:
+    from tandem.dashboard.mount import mount_on_hub
     from tandem.doctor.diagnosis import for_hub
     from tandem.link.hub import Hub
     from tandem.training.clocks import hub_clocks
@@ -207,6 +215,7 @@ def _hub(run: Path, settings: dict[str, Any]) -> None:
         clocks=lambda counts: hub_clocks(counts, steps_per_update),
         findings=for_hub(run),
     )
+    mount_on_hub(hub, lambda line: _log(run, line))
     hub.serve()
 
 

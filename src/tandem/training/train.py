@@ -13,13 +13,14 @@ from typing import Any
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_batch
+from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
-from tandem.teleop.operator import HandsOff
 from tandem.training.actor import Actor
 from tandem.training.broken import FOLDER
 from tandem.training.config import TrainConfig
 from tandem.training.display import Display
 from tandem.training.loggers import TensorBoard, WandB
+from tandem.training.operators import DEVICES, make_operators
 from tandem.training.run import RunFolder
 from tandem.training.stopping import interruptible
 from tandem.training.trainer import Trainer, Watch
@@ -33,6 +34,13 @@ def train(
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_batch(config.task, config.num_envs)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    if config.operator in DEVICES or config.reward_source == "person":
+        raise ConfigError(
+            f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': in turns there is no pace of the "
+            "real world, so no person can take part. Leave --sync out, or use --operator person:scripted."
+        )
+    nobody = config.operator == "browser"  # there is no page to a run without a port
+    operators, _ = make_operators("none" if nobody else config.operator, spec, config.num_envs, config.seed)
     demos = [step for file in config.demos for step in load_demos(file, spec)]
     start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None
     if config.wandb:
@@ -47,7 +55,7 @@ def train(
         actor = Actor(
             env,
             link,
-            [HandsOff()] * env.num_envs,
+            operators,
             source=f"actor-{uuid.uuid4().hex[:12]}",
             seed=config.seed,
             random_steps=config.random_steps,

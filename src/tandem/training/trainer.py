@@ -115,7 +115,7 @@ class Trainer:
         config, step = self.config, self.learner.steps
         if step % config.log_period == 0:
             self.report(self.learner.latest | self.learner.policy_metrics | self.learner.episodes.metrics() | self._clock_metrics())
-        self.display.training(self.clocks, config.max_steps, self.learner.episodes.success_rate, self.learner.latest, self._seconds_left())
+        self.display.training(self.clocks, config.max_steps, self.learner.episodes.in_words, self.learner.latest, self._seconds_left())
         if config.eval_period and step % config.eval_period == 0 and self._worth_evaluating():
             self.evaluate()
         self.check_limits()
@@ -135,10 +135,13 @@ class Trainer:
             self.log(warning)
 
     def _worth_evaluating(self) -> bool:
-        """A policy that fails takes the longest to evaluate and is not the one to stop with: it waits until half of what is wanted."""
+        """A policy that fails takes the longest to evaluate and is not the one to stop with: it waits until half of what is wanted.
+
+        By what it does without a person, who is not there when it is evaluated.
+        """
         if self.config.stop_success is None:
             return True
-        return (self.learner.episodes.success_rate or 0.0) >= self.config.stop_success / 2
+        return (self.learner.episodes.without_help or 0.0) >= self.config.stop_success / 2
 
     def check_limits(self) -> None:
         if self.learner.steps >= self.config.max_steps:
@@ -163,9 +166,8 @@ class Trainer:
         """On seeds of its own; keeps the best policy, and stops when it is good enough often enough in a row."""
         self.before_evaluation()
         snapshot = self.learner.current_policy()
-        result = evaluate(
-            self.config.task, act_with(snapshot, self.spec), range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes)
-        )
+        act = act_with(snapshot, self.spec, self.config.seed if self.config.eval_stochastic else None)
+        result = evaluate(self.config.task, act, range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes))
         score = float(result.rate.value) if has_success(self.spec) else float(result.returns.mean())
         self.report(
             {
@@ -211,6 +213,8 @@ class Trainer:
         self.run.wall_before = meta["wall_s"]
         self.run.next_incarnation()
         start = journal.start_of_last(self.config.replay_buffer_capacity, up_to_ord=meta["ord"])
+        # corrections stay among the demonstrations however long ago they were, so they are looked for before that too
+        self.learner.demos.extend(step for _, step in journal.read(up_to_ord=start) if step.intervened)
         self.learner.remember([step for _, step in journal.read(start, up_to_ord=meta["ord"])])
         self.link.ord = meta["ord"]
         self.learner.restore(dict(checkpoint.agent), checkpoint.loops["learner"])

@@ -109,7 +109,7 @@ def success_stuck(records: Records) -> Finding | None:
     """A person helps as much as ever, and the robot alone does not get better."""
     _, helped = records.series("environment/episode/intervention_steps")
     _, lengths = records.series("environment/episode/l")
-    _, alone = records.series("environment/episode/success_autonomous")
+    _, alone = records.series("environment/episode/success_alone")
     if len(helped) < 60 or len(helped) != len(lengths) or records.clocks.learner_step < limits.RECENT_STEPS:
         return None
     third = len(helped) // 3

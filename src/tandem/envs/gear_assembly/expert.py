@@ -15,6 +15,13 @@ from tandem.envs.gear_assembly.task import CONTROL, DEGREE, MM
 from tandem.types import Observation
 
 _SCALE = np.array(CONTROL.action_scale)
+_PEG_TIP, _GEAR_TOP = Geometry().peg_height, Geometry().thickness
+
+
+def gear_distance(observation: Observation) -> float:
+    """How far from seated it looks (m): beside the measured peg and above the measured board."""
+    x, y, z = observation["tcp_pose"][:3]
+    return float(np.hypot(x, y) + max(0.0, z))
 
 
 class GearExpert:
@@ -94,3 +101,60 @@ class GearExpert:
             goal[2] = pose[2] - self._weight
         goal[5] += self._sweep
         return goal
+
+
+def phase_error(observation: Observation) -> np.ndarray:
+    """Measured angle to the nearest mesh (n,)."""
+    return np.arctan2(observation["gear_phase"][:, 0], observation["gear_phase"][:, 1]).astype(float) / TEETH
+
+
+def by_touch(observation: Observation) -> np.ndarray:
+    """Actions (n, 6) of a hand that feels where it touches: the torque says on which side of the bore the peg's tip presses.
+
+    It has no memory, so the policy could do the same: what a correction shows can be learned. The demonstrator ignores the torque.
+    """
+    pose, offset = observation["tcp_pose"].astype(float), observation["command_offset"].astype(float)
+    wrench, previous = observation["wrench"].astype(float), observation["previous_action"].astype(float)
+    height, push, phase = pose[:, 2], wrench[:, 2], phase_error(observation)
+    goal = np.zeros_like(pose)
+    goal[:, 5] = pose[:, 5] + phase
+
+    away = np.hypot(pose[:, 0], pose[:, 1])
+    ready = (away < 1.5 * MM) & (np.abs(phase) < 1.5 * DEGREE)
+    goal[:, 2] = np.where(ready, height - 5 * MM, np.maximum(height - 5 * MM, _PEG_TIP + 4 * MM))
+
+    # the contact point is at z x torque / force from the middle: move towards it, the peg is there
+    on_tip = (height < _PEG_TIP + 1.2 * MM) & (height > _PEG_TIP - 2.0 * MM)
+    lever = np.stack([-wrench[:, 4], wrench[:, 3]], -1) / np.maximum(push, 1.0)[:, None]
+    lever *= np.minimum(1.0, 1.5 * MM / np.maximum(np.hypot(*lever.T), 1e-9))[:, None] / (1.5 * MM)
+    touching = on_tip & (push > 2.0)
+    goal[touching, :2] = (pose[:, :2] + 2.5 * MM * lever)[touching]
+    goal[touching, 2] = (height - 4 * MM)[touching]
+
+    around = height <= _PEG_TIP - 2.0 * MM
+    goal[around, :2] = pose[around, :2]
+    goal[around, 2] = (height - 6 * MM)[around]
+    blocked = around & (push > 4.0) & (height > _GEAR_TOP - 3 * MM)
+    sense = np.where(previous[:, 5] >= 0, 1.0, -1.0)
+    deviation = -phase
+    sense = np.where(deviation > 7 * DEGREE, -1.0, np.where(deviation < -7 * DEGREE, 1.0, sense))
+    goal[blocked, 5] = (pose[:, 5] + sense * 1.6 * DEGREE)[blocked]
+    goal[blocked, 2] = (height - 3 * MM)[blocked]
+    return np.clip((goal - pose - offset) / _SCALE, -1, 1)
+
+
+class GearCorrector:
+    """A person who corrects for a moment: by touch, with a hand that trembles, and up and over again from beside the peg."""
+
+    name = "corrector"
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._random = np.random.default_rng(seed)
+
+    def reset(self) -> None:
+        pass
+
+    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+        del proposed
+        action = by_touch({name: values[None] for name, values in observation.items()})[0]
+        return np.clip(action + self._random.normal(0, 0.05, 6), -1, 1).astype(np.float32), True

@@ -1,8 +1,9 @@
 """Practice: episodes that are easier, or of other physics, than those a policy is judged by. For learning in simulation only.
 
 *Curriculum*: every simulation has a level from 0 to 1 of its own. A success raises it, a failure lowers it by half as much, so a
-simulation hovers where about a third of its episodes succeed until it reaches 1, which is the task as it is. At level 0 the gear
-starts just over the peg and what is measured is nearly true.
+simulation hovers where about a third of its episodes succeed until it reaches 1, which is the task as it is. It is learned from its
+end: at level 0 the gear is nearly seated already; up to `ON_THE_PEG` it starts higher and higher up the peg, straight and in mesh, with
+the board measured without error; from there on every range widens to the task's own.
 
 *Randomisation*: friction, the bearings of the mounted gears and the arm's stiffness are drawn anew for every episode, each times a
 factor of 1 - r to 1 + r. What works for all of them has a better chance with a robot that is none of them.
@@ -19,8 +20,10 @@ from tandem.envs.task import Rows
 from tandem.errors import ConfigError
 
 STEP_UP, STEP_DOWN = 0.1, 0.05
-EASIEST = 0.1
-"""Of every range, at level 0."""
+ON_THE_PEG = 0.4
+"""The level at which an episode begins at the peg's tip."""
+LOWEST_START = 3e-3
+"""Of the gear's bottom over the board at level 0 (m)."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,14 @@ class Levels:
             self.level[rows] = np.clip(self.level[rows] + change, 0, 1)
             self._lived[rows] = False
 
-    def ease(self, row: int) -> float:
-        """The share of every range that an episode is drawn from."""
-        return EASIEST + (1 - EASIEST) * float(self.level[row])
+    def width(self, row: int) -> float:
+        """The share of every range that an episode is drawn from; 1 is the task itself."""
+        level = float(self.level[row])
+        return 1.0 if level == 1 else max(0.0, (level - ON_THE_PEG) / (1 - ON_THE_PEG))
+
+    def start(self, row: int, peg: float) -> float:
+        """Height of the gear's bottom over the board, before what the task adds to it; `peg` is that of the peg's tip."""
+        return LOWEST_START + min(1.0, float(self.level[row]) / ON_THE_PEG) * (peg - LOWEST_START) if self.level[row] < ON_THE_PEG else peg
 
     def memory(self) -> dict[str, np.ndarray]:
         return {"level": self.level, "lived": self._lived, "succeeded": self._succeeded} if self._curriculum else {}

@@ -146,14 +146,14 @@ class GearAssembly(Task):
 
     def _place(self, row: int, stream: np.random.Generator) -> None:
         """Draw an episode: the board, what is believed of it, the neighbours' phase and where the arm starts."""
-        options, ease = self.options, self.levels.ease(row)
+        options, width = self.options, self.levels.width(row)
         board = BOARD_NOMINAL + np.array([*stream.uniform(-options.board_xy, options.board_xy, 2), 0.0])
         board_quat = _yaw(stream.uniform(-options.board_yaw, options.board_yaw))
-        radius, direction = ease * options.measured_xy_error * np.sqrt(stream.uniform()), stream.uniform(-np.pi, np.pi)
-        error = np.array([radius * np.cos(direction), radius * np.sin(direction), stream.uniform(-1, 1) * ease * options.measured_z_error])
-        error_yaw = stream.uniform(-options.measured_yaw_error, options.measured_yaw_error) * ease
+        radius, direction = width * options.measured_xy_error * np.sqrt(stream.uniform()), stream.uniform(-np.pi, np.pi)
+        error = np.array([radius * np.cos(direction), radius * np.sin(direction), stream.uniform(-1, 1) * width * options.measured_z_error])
+        error_yaw = stream.uniform(-options.measured_yaw_error, options.measured_yaw_error) * width
         phase = stream.uniform(-0.5, 0.5) * PITCH
-        phase_error = stream.uniform(-1, 1) * ease * options.measured_phase_error * PITCH
+        phase_error = stream.uniform(-1, 1) * width * options.measured_phase_error * PITCH
 
         self.measured_error[row] = [*error, error_yaw]
         self.phase[row] = phase
@@ -164,10 +164,11 @@ class GearAssembly(Task):
         for address, (x, y) in zip(self._neighbours, NEIGHBOURS, strict=True):
             self._qpos[row, address] = meshing_angle(phase, np.arctan2(y, x))
 
-        height = self.geometry.peg_height + ease * stream.uniform(*options.start_height)
-        start = board + rotate(board_quat, np.array([*(ease * stream.uniform(-options.start_xy, options.start_xy, 2)), height]))
-        tilt = ease * stream.uniform(-options.start_tilt, options.start_tilt, 2)
-        turn = quat_multiply(_yaw(ease * stream.uniform(-options.start_yaw, options.start_yaw)), rotvec_to_quat(np.array([*tilt, 0.0])))
+        height = self.levels.start(row, self.geometry.peg_height) + width * stream.uniform(*options.start_height)
+        start = board + rotate(board_quat, np.array([*(width * stream.uniform(-options.start_xy, options.start_xy, 2)), height]))
+        tilt = width * stream.uniform(-options.start_tilt, options.start_tilt, 2)
+        yaw = width * stream.uniform(-options.start_yaw, options.start_yaw) + (1 - width) * phase
+        turn = quat_multiply(_yaw(yaw), rotvec_to_quat(np.array([*tilt, 0.0])))
         self._qpos[row, self._inverse.qpos] = self._inverse.solve(start, quat_multiply(board_quat, turn))
 
     def advance(self, rows: Rows, action: np.ndarray, streams: list[np.random.Generator]) -> None:
@@ -205,11 +206,12 @@ class GearAssembly(Task):
         # the angle to the nearest mesh, of the turn about the peg alone
         phase = np.abs((2 * np.arctan2(z, w) - self.phase[rows] + PITCH / 2) % PITCH - PITCH / 2)
         return {
-            "approach": np.tanh(beside / (10 * MM)),
-            "alignment": np.minimum(1.0, tilt / (5 * DEGREE)),
+            # steep near the goal, and never flat: what is far away must be worth improving too
+            "approach": 0.5 * np.tanh(beside / (4 * MM)) + 0.5 * np.minimum(1.0, beside / (60 * MM)),
+            "alignment": np.minimum(1.0, tilt / (20 * DEGREE)),
             "phase": phase / (PITCH / 2),
             # who goes down beside the peg is not getting anywhere
-            "insertion": np.clip(np.maximum(height / (60 * MM), beside / (20 * MM)), 0.0, 1.0),
+            "insertion": np.clip(np.maximum(height / (80 * MM), beside / (60 * MM)), 0.0, 1.0),
             "action": np.square(self._previous_action[rows]).mean(1),
         }
 

@@ -1,0 +1,251 @@
+"""Is a person beside the robot worth it? The gear assembly from five demonstrations, with a scripted person and without.
+
+    python -m benchmarks.intervention [--quick] [--json] [--seeds 0 1 2] [--runs FOLDER]
+
+One robot and one person, in turns with the learner (reproducible to the last bit), two learner steps for each step of the robot: what a
+learner of some twenty steps a second makes beside a robot at 10 Hz.
+
+* `solved_with`: runs with the person that reach 90 % success *without* help (an evaluation of 50 episodes, every 250 steps of the robot,
+  with actions drawn as on the robot: the most likely action lags behind in the middle of training, docs/gear_learning.md).
+* `steps_ratio`: actor steps until then, with the person by without, summed over the seeds; a run that does not get there counts with the
+  steps at which it was ended.
+* `intervened_share_first`, `_last`: share of the steps that the person made, in the first and in the last tenth of the runs with one.
+* `key_to_action_ms_p95`: from a page's `steer` at the hub until the robot has executed it, through a real hub and WebSocket and an actor
+  process at 10 Hz, while niced processes use all cores. The simulation's own time for the step is in it.
+* `trainer_slowdown_10_pages`: how much slower the trainer learns while ten pages are open (`benchmarks/pages.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+from benchmarks.report import Report
+from tandem.data.journal import Journal
+from tandem.envs.registry import make, make_expert
+from tandem.link.client import ActorClient
+from tandem.link.folder import TrainerEnd
+from tandem.link.hub import Hub
+from tandem.observations import Layout
+from tandem.training.acting import ActorArgs, act
+from tandem.training.actor import Actor
+from tandem.training.display import Display
+from tandem.training.recipes import RECIPES
+from tandem.training.record import record_demos
+from tandem.training.run import RunFolder
+from tandem.training.train import train
+from tandem.types import PolicySnapshot, Spec
+
+TASK = "gear_assembly"
+DEMOS = 5
+REACHED = 0.9
+MAX_STEPS, MAX_MINUTES = 20_000, 10.0
+CONTROL_MS = 100.0
+TARGETS = {
+    "solved_with": (">=", 3),
+    "steps_ratio": ("<=", 0.6),
+    "key_to_action_ms_p95": ("<=", CONTROL_MS + 50.0),
+    "trainer_slowdown_10_pages": ("<=", 0.05),
+}
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one run went."""
+
+    reached: bool
+    steps: int
+    """Of the robot until 90 %, or all there were."""
+    minutes: float
+    best: float
+    shares: tuple[float, ...]
+    """Of the person's steps, by tenths of the run."""
+
+
+def one_run(seed: int, operator: str, demos: Path, path: Path, display: Display, quick: bool) -> Outcome:
+    config = replace(
+        RECIPES[TASK](),
+        task=TASK,
+        demos=(demos,),
+        seed=seed,
+        operator=operator,
+        num_envs=1,
+        updates_per_actor_step=2.0,
+        eval_stochastic=True,
+        stop_success=REACHED,
+        stop_evaluations=1,
+        eval_episodes=50,
+        final_episodes=0,
+        max_steps=300 if quick else MAX_STEPS,
+        max_minutes=1.0 if quick else MAX_MINUTES,
+    )
+    summary = train(config, path, display)
+    evaluations = [row for row in RunFolder.open(path).metrics() if "eval/success" in row]
+    first = next((row["actor_step"] for row in evaluations if row["eval/success"] >= REACHED), None)
+    with Journal.open(path / "journal.db") as journal:
+        helped = np.array([step.intervened for _, step in journal.read()])
+    best = max((row["eval/success"] for row in evaluations), default=0.0)
+    shares = tuple(float(part.mean()) for part in np.array_split(helped, 10))
+    return Outcome(first is not None, first or summary["actor_step"], summary["minutes"], best, shares)
+
+
+# ---- from a key to the robot
+
+
+def steady(spec: Spec) -> PolicySnapshot:
+    """Some policy, so that the actor may begin."""
+    size, dim = Layout(spec).size, spec.action_dim
+    shapes = {"trunk/layers/0": (size, 8), "mean": (8, dim), "log_std": (8, dim)}
+    parameters: dict[str, np.ndarray] = {"activation": np.array(0), "std_range": np.array([1e-5, 5.0], np.float32)}
+    for name, shape in shapes.items():
+        parameters |= {f"{name}/weight": np.zeros(shape, np.float32), f"{name}/bias": np.zeros(shape[1], np.float32)}
+    return PolicySnapshot(1, 0, parameters)
+
+
+def act_there(run: Path, spool: Path, done: Connection) -> None:
+    """The actor's process; tells what it has executed, and when (all processes of a machine share one monotonic clock)."""
+
+    def tell(actor: Actor, client: ActorClient) -> tuple[str, ...]:
+        done.send((time.monotonic(), actor.lived[0].action.tolist(), actor.lived[0].intervened))
+        return ()
+
+    act(ActorArgs(TASK, run=run, spool=spool, pace="realtime", name="measured", threads=1), lambda line: None, watch=tell)
+
+
+def work() -> None:
+    """A trainer on the same machine: uses a core, and lets others go first."""
+    os.nice(5)
+    matrix = np.ones((512, 512), np.float32)
+    while True:
+        matrix @ matrix
+
+
+@contextmanager
+def processes(*targets: tuple[Any, tuple[Any, ...]]) -> Iterator[None]:
+    started = [CONTEXT.Process(target=target, args=arguments, daemon=True) for target, arguments in targets]
+    for process in started:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in started:
+            process.terminate()
+            process.join()
+
+
+def key_to_action(samples: int) -> np.ndarray:
+    """Milliseconds from `steer` until the action was executed, at moments that do not fit the robot's rhythm."""
+    spec: Spec = make(TASK).get_wrapper_attr("task_spec")
+    with tempfile.TemporaryDirectory() as name:
+        run = Path(name) / "run"
+        RunFolder.create(run, replace(RECIPES[TASK](), task=TASK), spec)
+        hub = Hub(run)
+        serving = threading.Thread(target=hub.serve, daemon=True)
+        serving.start()
+        trainer = TrainerEnd(run, spec)
+        trainer.publish(steady(spec))
+        trainer.beat(learner_step=1, phase="training", steps_before=0, updates_per_actor_step=1.0)
+        try:
+            burners = [(work, ())] * (os.cpu_count() or 1)
+            hears, tells = CONTEXT.Pipe(duplex=False)
+            with processes((act_there, (run, Path(name) / "spool", tells)), *burners):
+                while hub._loop is None or not hub.stage.actors():
+                    time.sleep(0.05)
+                steering = asyncio.run_coroutine_threadsafe(_steer(hub, spec, samples), hub._loop)
+                executed = []
+                while not steering.done():  # a full pipe would hold up the robot
+                    if hears.poll(0.05):
+                        executed.append(hears.recv())
+                return _delays(steering.result(), executed)
+        finally:
+            trainer.close()
+            hub.stop()
+            serving.join()
+
+
+async def _steer(hub: Hub, spec: Spec, samples: int) -> list[tuple[float, np.ndarray]]:
+    """As a page does, in the hub's loop: 40 signs of life a second, and now and then another direction. Returns when, and which."""
+    source, page, chance = hub.stage.actors()[0], "page", random.Random(0)
+    asked = []
+    hub.stage.take(page, source)
+    for number in range(samples):
+        wanted = np.zeros(spec.action_dim)  # turns a little to and fro: nothing that a limit of the task would change
+        wanted[3 + number % 3] = 0.05 + 0.001 * (number % 7)
+        wanted[3 + (number + 1) % 3] = -0.05
+        asked.append((time.monotonic(), wanted))
+        until = time.monotonic() + 0.25 + 0.2 * chance.random()
+        while time.monotonic() < until:
+            hub.stage.steer(page, list(wanted))
+            await asyncio.sleep(0.025)
+    hub.stage.let_go(page)
+    return asked
+
+
+def _delays(asked: list[tuple[float, np.ndarray]], executed: list[tuple[float, list[float], bool]]) -> np.ndarray:
+    """From each wish to the first step that was it; one that was never executed counts as a second."""
+    found = []
+    for at, wanted in asked:
+        moments = [when for when, action, by_person in executed if by_person and when > at and np.allclose(action, wanted, atol=1e-5)]
+        found.append(min(1.0, moments[0] - at) if moments else 1.0)
+    return 1e3 * np.array(found)
+
+
+def main(
+    seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_intervention")
+) -> None:
+    """A person beside the robot.
+
+    Args:
+        seeds: Two runs each: with the person and without.
+        quick: One seed and a few hundred steps, to see that it runs.
+        json: One JSON object instead of the table.
+        runs: Folder of all the runs.
+    """
+    from benchmarks.pages import trainer_slowdown  # late: that one uses the processes of this one
+
+    runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
+    display = Display("quiet" if json else "lines")
+    outcomes: dict[str, list[Outcome]] = {"person:scripted": [], "none": []}
+    for seed in seeds[:1] if quick else seeds:
+        demos = record_demos(make(TASK), make_expert(TASK, seed), DEMOS, runs / f"demos_{seed}", seed)
+        for operator, done in outcomes.items():
+            done.append(one_run(seed, operator, demos, runs / f"{operator.replace(':', '_')}_{seed}", display, quick))
+    helped, alone = outcomes["person:scripted"], outcomes["none"]
+    latency = key_to_action(10 if quick else 200)
+    report = Report(
+        "intervention", ("seed", "who", "reached 90 %", "actor steps", "minutes", "best evaluation", "person's share by tenths"), TARGETS
+    )
+    for operator, done in outcomes.items():
+        for seed, outcome in zip(seeds, done, strict=False):
+            share = " ".join(f"{100 * part:.0f}" for part in outcome.shares)
+            report.row(seed, operator, outcome.reached, f"{outcome.steps:,}", f"{outcome.minutes:.1f}", f"{outcome.best:.0%}", share)
+    report.figures = {
+        "solved_with": sum(outcome.reached for outcome in helped),
+        "solved_without": sum(outcome.reached for outcome in alone),
+        "steps_ratio": sum(outcome.steps for outcome in helped) / sum(outcome.steps for outcome in alone),
+        "intervened_share_first": float(np.mean([outcome.shares[0] for outcome in helped])),
+        "intervened_share_last": float(np.mean([outcome.shares[-1] for outcome in helped])),
+        "key_to_action_ms_p50": float(np.percentile(latency, 50)),
+        "key_to_action_ms_p95": float(np.percentile(latency, 95)),
+    }
+    report.figures["trainer_slowdown_10_pages"] = trainer_slowdown(10, quick)
+    report.show(json)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

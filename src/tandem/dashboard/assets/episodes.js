@@ -1,0 +1,142 @@
+// The browser of stored episodes: a list, and one episode as a timeline, plots, and the path of its tool.
+import { COLOURS, Plot, short } from "./plots.js";
+
+const $ = (id) => document.getElementById(id);
+const cell = (words, className = "") => { const td = document.createElement("td"); td.textContent = words; td.className = className; return td; };
+
+async function asked(path, parameters = {}) {
+  const answer = await fetch(`/page/${path}?${new URLSearchParams(parameters)}`);
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.detail ?? answer.statusText);
+  return told;
+}
+
+export class Episodes {
+  constructor(told) {
+    this.hz = told.spec.control_hz ?? 10;
+    $("file").onchange = () => this.list();
+    $("more").onclick = () => this.list(this.next);
+    $("at").oninput = () => this.go(Number($("at").value));
+    $("play").onclick = () => this.play(!this.playing);
+    addEventListener("resize", () => this.timeline());
+  }
+
+  async open() {
+    if (this.opened) return;
+    this.opened = true;
+    try {
+      const files = await asked("files");
+      $("file").replaceChildren(...files.map((file) => new Option(file.title, file.name)));
+      if (files.length) await this.list(0, true);
+      else $("episode-title").textContent = "This run has stored no episodes";
+    } catch (problem) {
+      $("episode-title").textContent = String(problem.message);
+    }
+  }
+
+  async list(before = 0, show = false) {
+    const { episodes, next } = await asked("episodes", { file: $("file").value, before });
+    this.next = next;
+    $("more").hidden = !next;
+    const rows = episodes.map((episode) => this.row(episode));
+    const table = $("episode-list");
+    if (before) table.tBodies[0].append(...rows);
+    else {
+      table.innerHTML = "<thead><tr><th>episode</th><th>steps</th><th>return</th><th>person</th><th>policy</th><th>end</th></tr></thead><tbody></tbody>";
+      table.tBodies[0].append(...rows);
+      rows[Math.max(0, episodes.findIndex((episode) => episode.ended !== "open"))]?.click();
+    }
+  }
+
+  row(episode) {
+    const row = document.createElement("tr");
+    row.tabIndex = 0;
+    const person = episode.intervened ? short(episode.intervened / episode.steps, true) : "";
+    row.append(
+      cell(`${episode.episode}`), cell(`${episode.steps}`), cell(short(episode.return)), cell(person),
+      cell(episode.version >= 0 ? `${episode.version}` : ""), cell(episode.discarded ? "discarded" : episode.success ? "success" : episode.ended, episode.success && !episode.discarded ? "good" : "bad"),
+    );
+    row.title = episode.source;
+    row.onclick = () => { document.querySelector("#episode-list [aria-selected]")?.removeAttribute("aria-selected"); row.setAttribute("aria-selected", "true"); this.show(episode); };
+    row.onkeydown = (event) => {
+      if (event.key === "Enter") row.click();
+      const next = { ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling }[event.key];
+      if (next) { next.focus(); next.click(); event.preventDefault(); }
+    };
+    return row;
+  }
+
+  async show({ source, episode }) {
+    this.play(false);
+    const told = (this.episode = await asked("episode", { file: $("file").value, source, number: episode }));
+    $("episode-title").textContent = `Episode ${told.episode}`;
+    $("episode-facts").textContent = `${told.steps} steps (${(told.steps / told.control_hz).toFixed(1)} s) · return ${short(told.return)} · ${told.success ? "success" : told.ended} · ${told.source}`;
+    $("player").hidden = $("legend").hidden = false;
+    $("at").max = told.steps - 1;
+    this.plots = [this.plot("action", told.actions, "of the largest action"), this.plot("reward", told.rewards.map((value) => [value]))];
+    for (const [name, entry] of Object.entries(told.observations)) this.plots.push(this.plot(name, entry.values, entry.unit, entry.meaning));
+    $("episode-grid").replaceChildren(...(await this.path(told)), ...this.plots.map((plot) => plot.element));
+    this.timeline();
+    this.go(0);
+  }
+
+  plot(title, values, unit = "", meaning = "") {
+    const plot = new Plot(unit ? `${title} (${unit})` : title, { help: meaning, legend: false });
+    plot.bands = this.episode.by_person;
+    plot.set(values.map((_, i) => i), values[0].map((_, component) => ({ label: `[${component}]`, colour: COLOURS[component % COLOURS.length], values: values.map((row) => row[component]) })));
+    return plot;
+  }
+
+  async path(told) {
+    if (told.path.length < 2) return [];
+    if (!this.view) {
+      this.figure = document.createElement("figure");
+      this.figure.className = "plot path";
+      this.figure.style.margin = 0;
+      this.figure.innerHTML = `<header><b>path of the tool</b></header><div class="path-view" role="img" aria-label="Path of the tool in space"></div>`;
+    }
+    $("episode-grid").append(this.figure);
+    try {
+      const { Path } = await import("./scene.js");
+      this.view ??= new Path(this.figure.querySelector(".path-view"));
+      this.view.show(told.path, told.by_person);
+    } catch (problem) {
+      console.warn(problem);
+      return [];
+    }
+    return [this.figure];
+  }
+
+  timeline() {
+    if (!this.episode) return;
+    const canvas = $("timeline"), style = getComputedStyle(document.documentElement), width = (canvas.width = canvas.clientWidth * devicePixelRatio);
+    const g = canvas.getContext("2d"), count = this.episode.steps;
+    canvas.height = 18 * devicePixelRatio;
+    this.episode.by_person.forEach((person, i) => {
+      g.fillStyle = style.getPropertyValue(person ? "--you" : "--policy").trim();
+      g.fillRect((i / count) * width, 0, width / count + 1, canvas.height);
+    });
+    this.episode.rewards.forEach((reward, i) => { if (reward > 0) { g.fillStyle = style.getPropertyValue("--card").trim(); g.fillRect(((i + 0.35) / count) * width, canvas.height * 0.25, Math.max(2, (0.3 * width) / count), canvas.height * 0.5); } });
+  }
+
+  go(step) {
+    const told = this.episode;
+    $("at").value = step;
+    $("at-text").textContent = `step ${step} of ${told.steps} · ${(step / told.control_hz).toFixed(1)} s · ${told.by_person[step] ? "person" : "policy"}`;
+    for (const plot of this.plots) { plot.marker = step; plot.draw(); }
+    this.view?.at(step);
+  }
+
+  play(wanted) {
+    clearInterval(this.timer);
+    this.playing = wanted;
+    $("play").textContent = wanted ? "⏸" : "▶";
+    $("play").setAttribute("aria-label", wanted ? "Pause" : "Play");
+    if (!wanted) return;
+    if (Number($("at").value) >= this.episode.steps - 1) this.go(0);
+    this.timer = setInterval(() => {
+      const at = Number($("at").value);
+      at + 1 < this.episode.steps ? this.go(at + 1) : this.play(false);
+    }, 1000 / this.episode.control_hz);
+  }
+}

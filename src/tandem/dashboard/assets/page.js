@@ -1,0 +1,607 @@
+// The page: what comes from the hub is put where it belongs, and what a person does goes back.
+import { Hand, keyName } from "./control.js";
+import { Episodes } from "./episodes.js";
+import { Curves, duration, short } from "./plots.js";
+
+const $ = (id) => document.getElementById(id);
+const number = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
+const text = (id, value) => { if ($(id).textContent !== value) $(id).textContent = value; };
+
+/** An element with a class, texts and children. */
+function make(tag, className = "", ...children) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.append(...children);
+  return element;
+}
+
+function table(element, heads, rows, here = () => false) {
+  const head = make("tr", "", ...heads.map((name) => make("th", "", name)));
+  const body = rows.map((row, i) => make("tr", here(i) ? "here" : "", ...row.map((cell) => make("td", "", cell ?? "–"))));
+  element.replaceChildren(make("thead", "", head), make("tbody", "", ...body));
+}
+
+class Page {
+  constructor() {
+    this.id = "";
+    this.source = "";
+    this.state = {};
+    this.view = null;
+    this.hand = new Hand((message) => this.steer(message), (command) => this.ask(command));
+    this.hand.changed = () => this.showHand();
+    this.hand.turn = () => (this.asSeen && this.robot ? 90 * Math.round(this.robot.azimuth / 90) : null);
+    this.asSeen = localStorage.getItem("tandem-as-seen") !== "no";
+    this.buttons();
+    this.theme();
+    this.connect();
+    setInterval(() => this.showWho(), 250);
+    setInterval(() => this.send({ do: "ping", number: performance.now() }), 2000);
+  }
+
+  // ---- the channel
+
+  connect() {
+    const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/page/socket`);
+    socket.binaryType = "arraybuffer";
+    socket.onmessage = ({ data }) => (typeof data === "string" ? this.hear(JSON.parse(data)) : this.frame(data));
+    socket.onopen = () => { this.wire("on", "connected"); this.heard = performance.now(); };
+    socket.onclose = () => {
+      this.hand.holding = false;
+      this.view = null;
+      this.wire("off", "no connection");
+      this.showWho();
+      setTimeout(() => this.connect(), 1000);
+    };
+    this.socket = socket;
+  }
+
+  send(message) {
+    if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
+  }
+
+  /** What waits in the network would arrive late, as motions that nobody wants any more: then rather nothing, and the robot stands still. */
+  steer(message) {
+    if (this.socket?.bufferedAmount < 4096) this.send(message);
+  }
+
+  /** Whether the hub is heard; it says something twice a second. */
+  get silent() {
+    return this.socket?.readyState !== WebSocket.OPEN || performance.now() - this.heard > 4000;
+  }
+
+  pong({ number }) {
+    this.wire("on", `connected · ${Math.max(1, Math.round(performance.now() - number))} ms`);
+  }
+
+  wire(state, words) {
+    $("wire").className = `wire ${state}`;
+    text("wire", words);
+    $("halt").disabled = false; // whatever happens
+  }
+
+  hear(message) {
+    this.heard = performance.now();
+    ({
+      hello: () => this.hello(message),
+      state: () => this.show(message),
+      series: () => this.curves?.take(message),
+      events: () => this.events(message.events),
+      findings: () => this.findings(message),
+      scene: () => this.scene(message),
+      answer: () => this.answer(message),
+      pong: () => this.pong(message),
+    })[message.kind]?.();
+  }
+
+  frame(data) {
+    const size = new DataView(data).getUint32(0, true);
+    const header = JSON.parse(new TextDecoder().decode(new Uint8Array(data, 4, size)));
+    const payload = data.slice(4 + size);
+    if (header.kind === "view" && header.source === this.source) {
+      this.view = header;
+      this.viewed = performance.now();
+      this.robot?.move(new Float32Array(payload));
+      this.showView();
+    } else if (header.kind === "camera") this.picture(payload);
+  }
+
+  hello(told) {
+    this.id = told.page;
+    this.told = told;
+    this.live = told.live;
+    text("task", told.task);
+    text("run", told.run.split("/").at(-1));
+    $("run").title = told.run;
+    this.curves ??= new Curves($("plots"), told.plots);
+    this.curves.rows = [];
+    this.curves.take(told.series);
+    this.eventRows = [];
+    this.events(told.events);
+    this.mapping(told.mapping);
+    this.browser ??= new Episodes(told);
+    document.documentElement.classList.toggle("over", !told.live);
+    $("drive").hidden = $("mapping").hidden = $("axes").hidden = $("observed").hidden = $("run-card").hidden = !told.live;
+    $("tab-episodes").hidden = !told.episodes;
+    if (!told.live && !this.opened) this.tab(told.episodes && location.hash !== "#run" ? "episodes" : "run");
+    text("learner-name", told.ppo ? "iterations" : "learner steps");
+    text("over-learner", told.ppo ? "iteration" : "learner step");
+    this.opened = true;
+    this.look();
+  }
+
+  // ---- what is seen
+
+  look() {
+    this.send({ do: "look", source: this.source, visible: !document.hidden, camera: this.camera ?? "" });
+  }
+
+  async scene({ source, scene }) {
+    if (source !== this.source) return;
+    this.axes = scene.axes;
+    const drawable = scene.geoms.length > 0;
+    if (drawable && !this.robot) {
+      try {
+        const { Robot } = await import("./scene.js");
+        this.robot ??= new Robot($("view"));
+      } catch (problem) {
+        text("stage-empty", "This browser cannot draw in three dimensions (WebGL is off); the numbers are there.");
+        console.warn(problem);
+      }
+    }
+    if (drawable && this.robot) {
+      this.robot.build(scene);
+      this.start = scene.camera;
+      $("sides").hidden = false;
+    }
+    const images = Object.entries(this.told.spec.observation ?? {}).filter(([, entry]) => entry.dtype === "uint8" && entry.shape.length === 3);
+    this.cameras([...images.map(([name]) => name), ...(scene.cameras ?? [])]);
+    $("stage-empty").hidden = drawable && !!this.robot;
+    if (!drawable) text("stage-empty", "This environment has no shapes to draw; what it observes is below.");
+    if (!drawable) $("observed").open = true;
+  }
+
+  cameras(names) {
+    $("pick-camera").hidden = !names.length;
+    $("camera").replaceChildren(new Option("drawn", ""), ...names.map((name) => new Option(name, name)));
+    $("camera").value = this.camera ?? "";
+  }
+
+  picture(payload) {
+    if (!this.camera) return;
+    this.image ??= $("view").appendChild(document.createElement("img"));
+    this.image.alt = this.camera;
+    URL.revokeObjectURL(this.image.src);
+    this.image.src = URL.createObjectURL(new Blob([payload], { type: "image/jpeg" }));
+  }
+
+  showView() {
+    const { episode, step, reward, success, action, state } = this.view;
+    $("stage-foot").replaceChildren(
+      make("span", "", "episode ", make("b", "", number(episode))),
+      make("span", "", "step ", make("b", "", number(step))),
+      make("span", "", "return ", make("b", "", short(reward))),
+      make("span", "", success ? make("b", "", "success") : state === "running" ? "" : state),
+    );
+    this.showAxes(action);
+    this.showObservation();
+    this.showWho();
+  }
+
+  /** A few times a second, and only while somebody reads it. */
+  showObservation() {
+    if (!$("observed").open || performance.now() - (this.observedAt ?? 0) < 200) return;
+    this.observedAt = performance.now();
+    $("observation").replaceChildren(...Object.entries(this.view.observation).flatMap(([name, values]) => {
+      const unit = this.told.spec.observation?.[name]?.unit;
+      return [make("dt", "", unit ? `${name} (${unit})` : name), make("dd", "", values.map((value) => value.toFixed(3)).join("  "))];
+    }));
+  }
+
+  showAxes(action) {
+    const names = this.axes ?? action.map((_, i) => `axis ${i}`);
+    if ($("axes").children.length !== action.length) {
+      $("axes").replaceChildren(...action.map((_, i) => make("span", "axis", names[i] ?? i, make("i", "", make("b")))));
+    }
+    action.forEach((value, i) => {
+      const bar = $("axes").children[i].querySelector("b"), size = Math.min(1, Math.abs(value)) * 50;
+      bar.style.left = `${value < 0 ? 50 - size : 50}%`;
+      bar.style.width = `${size}%`;
+    });
+  }
+
+  // ---- who is in control
+
+  /** Name, colour and a few words for who moves the robot. */
+  who() {
+    const fresh = this.view && performance.now() - this.viewed < 2500;
+    const known = fresh ? this.view : this.state.control?.[this.source];
+    if (this.silent) return ["NO CONNECTION", "halt", "the hub does not answer; trying again"];
+    if (!this.live) return ["OVER", "nobody", this.ending()];
+    if (!known?.state) return ["NOBODY", "nobody", this.source ? "waiting for a view" : "no actor is connected"];
+    const { state, who, holder } = known;
+    const notice = (known.notice ?? "").replace(/ ?'page-\w+'/g, "");
+    const recording = this.state.recording?.phase;
+    if (recording && recording !== "recording" && ["paused", "running"].includes(state)) {
+      const words = recording === "ready" ? "ready: Start begins the recording" : "how was it?";
+      return holder === this.id ? ["YOU", "you", notice || words] : holder ? ["ANOTHER PAGE", "other", notice || words] : ["NOBODY", "nobody", notice || "take over to record"];
+    }
+    if (state === "stopped") return ["STOPPED", "halt", notice || "standing still; Go on lets it move again"];
+    if (state === "holding") return ["NOBODY", "halt", notice || "standing still; take over, or Go on"];
+    if (state === "paused" && !holder) return ["NOBODY", "nobody", notice || "paused"];
+    if (state === "resetting") return ["NOBODY", "nobody", notice || "a new episode begins"];
+    if (holder === this.id) return ["YOU", "you", notice || (state === "paused" ? "paused" : "your keys or gamepad move the robot")];
+    if (holder) return ["ANOTHER PAGE", "other", notice || "it holds control until it lets go"];
+    if (who === "script") return ["SCRIPT", "script", notice || "a script stands in for a person"];
+    if (who === "person") return ["SOMEBODY", "other", notice || "a device on the robot's machine"];
+    return who === "policy" ? ["POLICY", "policy", notice || this.policyNote()] : ["NOBODY", "nobody", notice || "standing still"];
+  }
+
+  policyNote() {
+    const actor = this.state.actors?.find((one) => one.source === this.source);
+    return actor && actor.version >= 0 ? `version ${number(actor.version)}` : "";
+  }
+
+  ending() {
+    const summary = this.state.summary ?? {};
+    return summary.stopped ? `${summary.stopped}` : "this run is not going on";
+  }
+
+  showWho() {
+    const [name, tone, note] = this.who();
+    const mine = name === "YOU";
+    if (this.view?.holder === this.id) this.mineAt = performance.now();
+    if (this.hand.holding && performance.now() - this.mineAt > 2000) { // the robot has not heard of it, or somebody else has it
+      this.hand.holding = false;
+      this.say("You do not hold control any more.");
+    }
+    if ($("who").className !== `who ${tone}`) $("who").className = `who ${tone}`;
+    text("who-name", name);
+    text("who-note", note);
+    $("who-note").title = note;
+    $("axes").style.setProperty("--tone", `var(--${{ halt: "halt", you: "you", other: "other", script: "script", policy: "policy" }[tone] ?? "nobody"})`);
+    const known = this.view ?? this.state.control?.[this.source] ?? {};
+    const stands = ["stopped", "holding", ...(this.state.recording ? [] : ["paused"])].includes(known.state);
+    $("go").classList.toggle("on", stands);
+    $("go").firstChild.textContent = stands ? "Go on " : "Pause ";
+    $("take").classList.toggle("mine", mine);
+    $("take").firstChild.textContent = mine ? "Let go " : "Take over ";
+    $("take").disabled = !this.source || name === "ANOTHER PAGE";
+    for (const id of ["go", "success", "failure", "discard"]) $(id).disabled = !this.source;
+  }
+
+  showHand() {
+    for (const cap of document.querySelectorAll(".keycap")) cap.classList.toggle("held", this.hand.held.has(cap.dataset.code));
+    text("pad", this.hand.padId ? `· gamepad: ${this.hand.padId.slice(0, 40)}` : "");
+  }
+
+  // ---- what a person wants
+
+  buttons() {
+    $("take").onclick = () => this.ask("take");
+    $("halt").onclick = () => this.ask("stop");
+    $("go").onclick = () => this.ask("pause");
+    $("discard").onclick = () => this.ask("discard");
+    $("success").onclick = () => this.ask("success");
+    $("failure").onclick = () => this.ask("failure");
+    for (const button of document.querySelectorAll("[data-record]")) button.onclick = () => this.record(button.dataset.record);
+    for (const button of document.querySelectorAll("[data-run]")) button.onclick = () => this.order({ do: "run", command: button.dataset.run });
+    $("stop-run").onclick = () => this.stopRun();
+    for (const button of document.querySelectorAll("[data-over]")) {
+      button.onclick = () => this.over(button.dataset.over);
+      button.onkeydown = (event) => { // arrows move within a group of radio buttons
+        const next = { ArrowRight: button.nextElementSibling, ArrowLeft: button.previousElementSibling }[event.key];
+        if (next) { next.focus(); next.click(); event.preventDefault(); event.stopPropagation(); }
+      };
+    }
+    this.over(localStorage.getItem("tandem-over") || "learner_step");
+    $("tab-run").onclick = () => this.tab("run");
+    $("tab-episodes").onclick = () => this.tab("episodes");
+    const sides = { start: {}, front: { azimuth: 180, elevation: -10 }, side: { azimuth: 90, elevation: -10 }, top: { azimuth: 180, elevation: -89 } };
+    for (const button of document.querySelectorAll("[data-side]")) button.onclick = () => this.robot?.look({ ...this.start, ...sides[button.dataset.side] });
+    $("actor").onchange = () => this.choose($("actor").value);
+    $("camera").onchange = () => { this.camera = $("camera").value; if (!this.camera) { this.image?.remove(); this.image = null; } this.look(); };
+    document.addEventListener("visibilitychange", () => this.look());
+    // a button that was clicked gives the focus back: Space is to take over, not to press it again. Who came to it by Tab stays there.
+    document.addEventListener("click", (event) => { if (event.detail > 0) event.target.closest?.("button, summary")?.blur(); });
+  }
+
+  /** By key, by button of the gamepad, or by hand: the same words as in the mapping file. */
+  ask(command) {
+    const mine = this.hand.holding;
+    if (command === "take") this.take(!mine);
+    else if (command === "let_go") this.take(false);
+    else if (command === "stop") this.halt();
+    else if (command === "pause") this.order({ do: "robot", command: $("go").classList.contains("on") ? "resume" : "pause" });
+    else if (command === "success") this.succeed();
+    else if (command === "failure") this.label(false);
+    else if (command === "discard") this.record("discard");
+  }
+
+  take(wanted) {
+    if (!wanted) {
+      this.hand.holding = false;
+      this.order({ do: "let_go" });
+    } else if (this.source) this.order({ do: "take" });
+  }
+
+  /** Stands still at once. Over the channel, and if there is none, by a request of its own. */
+  async halt() {
+    const detail = { stay: true };
+    if (!this.silent) this.order({ do: "robot", command: "stop", detail });
+    else {
+      const body = JSON.stringify({ command: "stop", to: this.source || "actors", detail });
+      const answer = await fetch("/api/command", { method: "POST", body }).catch(() => null);
+      this.say(answer?.ok ? "stop was sent" : "The hub cannot be reached: STOP THE ROBOT AT THE ROBOT.");
+    }
+  }
+
+  /** While recording, the same key begins, ends and keeps an episode. */
+  succeed() {
+    const phase = this.state.recording?.phase;
+    if (phase === "ready") this.record("start");
+    else if (phase === "judging" && this.view?.success) this.record("keep");
+    else this.label(true);
+  }
+
+  label(success) {
+    this.order({ do: "robot", command: "label", detail: { success } });
+  }
+
+  record(what) {
+    this.order({ do: "robot", command: "record", detail: { what } });
+  }
+
+  stopRun() {
+    const button = $("stop-run");
+    if (button.dataset.sure) {
+      this.order({ do: "run", command: "stop" });
+      delete button.dataset.sure;
+      button.textContent = "Stop the run";
+      return;
+    }
+    button.dataset.sure = "yes";
+    button.textContent = "Really stop it?";
+    setTimeout(() => { delete button.dataset.sure; button.textContent = "Stop the run"; }, 4000);
+  }
+
+  order(message) {
+    this.asked = (this.asked ?? 0) + 1;
+    this.waiting ??= new Map();
+    this.waiting.set(this.asked, message);
+    this.send({ ...message, number: this.asked });
+  }
+
+  answer({ number: which, problem }) {
+    const order = this.waiting?.get(which);
+    this.waiting?.delete(which);
+    if (problem) { this.say(order?.do === "take" ? `You cannot take over: ${problem}.` : problem); return; }
+    if (!order) return;
+    if (order.do === "take") { this.hand.holding = true; this.mineAt = performance.now(); this.hand.beat(); }
+    const done = { take: "", let_go: "", robot: { label: order.detail?.success ? "marked as success" : "marked as failure", pause: "paused", resume: "goes on", stop: "stopped" }[order.command], run: `${order.command}: asked` }[order.do];
+    if (done) text("run-note", done);
+  }
+
+  say(words) {
+    $("toast").textContent = words;
+    $("toast").hidden = false;
+    clearTimeout(this.silence);
+    this.silence = setTimeout(() => { $("toast").hidden = true; }, 5000);
+  }
+
+  over(axis) {
+    localStorage.setItem("tandem-over", axis);
+    for (const button of document.querySelectorAll("[data-over]")) {
+      const chosen = button.dataset.over === axis;
+      button.setAttribute("aria-checked", chosen);
+      button.tabIndex = chosen ? 0 : -1;
+    }
+    if (this.curves) { this.curves.over = axis; this.curves.show(); }
+  }
+
+  tab(name) {
+    $("main").hidden = name !== "run";
+    $("episodes").hidden = name !== "episodes";
+    $("tab-run").setAttribute("aria-selected", name === "run");
+    $("tab-episodes").setAttribute("aria-selected", name === "episodes");
+    if (name === "episodes") this.browser?.open();
+  }
+
+  theme() {
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    const apply = () => {
+      const wanted = localStorage.getItem("tandem-theme") || "auto";
+      document.documentElement.dataset.theme = wanted === "auto" ? (system.matches ? "dark" : "light") : wanted;
+      $("theme").setAttribute("aria-label", `Colours: ${wanted === "auto" ? "as the system is" : wanted}`);
+      this.curves?.show();
+    };
+    $("theme").onclick = () => {
+      const order = ["auto", "light", "dark"], now = localStorage.getItem("tandem-theme") || "auto";
+      localStorage.setItem("tandem-theme", order[(order.indexOf(now) + 1) % 3]);
+      apply();
+    };
+    system.addEventListener("change", apply);
+    apply();
+  }
+
+  // ---- numbers, twice a second
+
+  show(state) {
+    this.state = state;
+    const { clocks = {}, actors = [], status = {} } = state;
+    text("clock-learner", number(clocks.learner_step));
+    text("clock-actor", number(clocks.actor_step));
+    text("clock-policy", number(clocks.policy_version));
+    const dead = !state.over && status.trainer && !status.trainer.alive && !state.recording;
+    const phase = state.recording ? "recording" : state.over ? "over" : dead ? "no trainer" : clocks.phase ?? "";
+    text("phase", phase);
+    $("phase").className = `chip ${dead ? "dead" : phase}`;
+    this.actors(actors);
+    this.words(state);
+    this.advice(state);
+    this.recording(state.recording);
+    $("pause").disabled = clocks.phase === "paused";
+    this.showWho();
+  }
+
+  actors(actors) {
+    const there = actors.filter((actor) => actor.connected);
+    const now = there.map((actor) => actor.source).join();
+    if (now !== this.there) {
+      this.there = now;
+      $("actor").replaceChildren(...there.map((actor) => new Option(actor.name, actor.source)));
+      $("pick-actor").hidden = there.length < 2;
+      if (!there.some((actor) => actor.source === this.source)) this.choose(there[0]?.source ?? "");
+      $("actor").value = this.source;
+    }
+    if (!there.length) { $("stage-empty").hidden = false; text("stage-empty", this.live ? "waiting for an actor" : "This run is over: see its episodes."); }
+    table($("actors"), ["actor", "steps/s", "version", "lag", "round trip", "unsent"], actors.map((actor) => [
+      actor.connected ? actor.name : `${actor.name} (gone)`,
+      short(actor.steps_per_s),
+      actor.version < 0 ? "–" : number(actor.version),
+      actor.lag_versions ? `${actor.lag_versions} · ${actor.lag_s.toFixed(1)} s` : "0",
+      `${actor.round_trip_ms.toFixed(1)} ms`,
+      number(actor.unacknowledged),
+    ]));
+    $("actors").hidden = !actors.length;
+  }
+
+  choose(source) {
+    if (this.hand.holding) this.take(false); // nobody steers a robot that he does not see
+    this.source = source;
+    this.view = null;
+    this.look();
+  }
+
+  words({ words = [], buffers = {}, clocks = {}, status = {}, pages }) {
+    $("words").replaceChildren(...words.map((word) => make("li", "", word)));
+    const journal = buffers.journal ?? {};
+    const facts = [
+      ["100 learner steps", clocks.in_words?.split(" = ").slice(1).join(" = ")],
+      ["learner", clocks.learner_steps_per_s ? `${short(clocks.learner_steps_per_s)} steps/s` : null],
+      ["actors", clocks.actor_steps_per_s ? `${short(clocks.actor_steps_per_s)} steps/s` : null],
+      ["replay buffer", buffers.online != null ? `${number(buffers.online)} of ${number(buffers.capacity)}` : null],
+      ["demonstrations", buffers.demos != null ? `${number(buffers.demos)} transitions` : null],
+      ["journal", journal.accepted != null ? `${number(journal.accepted)} steps${journal.rejected ? `, ${number(journal.rejected)} rejected` : ""}` : null],
+      ["hub", status.up_s != null && this.live ? `up ${duration(status.up_s)}, ${pages} page${pages === 1 ? "" : "s"} open` : null],
+    ].filter(([, value]) => value);
+    $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
+    $("clocks-card").hidden = !words.length && !facts.length;
+    if (journal.trouble) this.say(journal.trouble);
+  }
+
+  advice({ advice, reference, over, summary }) {
+    $("advice-card").hidden = !advice && !summary?.stopped;
+    if (over && summary?.stopped) {
+      const judged = summary.deterministic ?? {};
+      text("advice-phase", summary.stopped);
+      text("advice-do", judged.successes !== undefined ? `${judged.successes} of ${judged.episodes} evaluation episodes succeeded.` : judged.return !== undefined ? `Mean return ${short(judged.return)}.` : "");
+      text("advice-because", summary.minutes ? `${summary.minutes.toFixed(1)} minutes of training` : "");
+      $("reference").parentElement.hidden = true;
+      return;
+    }
+    if (!advice) return;
+    text("advice-phase", advice.phase);
+    text("advice-do", advice.do);
+    text("advice-because", advice.because.join(" · "));
+    const rows = reference.rows;
+    table($("reference"), ["learner steps", "policies", `expected now: ${reference.expected}`], rows.map((row) => [row.learner_steps, row.policies, row.do]), (i) => rows[i].here);
+  }
+
+  recording(told) {
+    $("recording").hidden = $("howto").hidden = !told;
+    if (told && !document.documentElement.classList.contains("recording-mode")) {
+      $("mapping").open = true;
+      $("howto").after($("mapping")); // beside the robot: there is room, and it is what a person needs now
+    }
+    document.documentElement.classList.toggle("recording-mode", !!told);
+    if (!told) return;
+    const now = told.phase === "ready" && this.who()[0] !== "YOU" ? "hold" : told.phase;
+    for (const step of document.querySelectorAll("#howto li")) step.classList.toggle("now", step.dataset.phase === now);
+    $("recording").classList.toggle("on", told.phase === "recording");
+    text("record-phase", told.phase);
+    text("record-count", `${told.kept} of ${told.wanted} kept`);
+    $("record-progress").max = told.wanted;
+    $("record-progress").value = told.kept;
+    const fits = { start: ["ready"], keep: this.view?.success ? ["judging"] : [], discard: ["recording", "judging"], redo: ["recording", "judging"] };
+    for (const button of document.querySelectorAll("[data-record]")) button.disabled = !fits[button.dataset.record].includes(told.phase);
+  }
+
+  events(events) {
+    this.eventRows = [...(this.eventRows ?? []), ...events].slice(-60);
+    $("events").replaceChildren(...this.eventRows.toReversed().map((event) => {
+      const time = make("time", "", new Date(event.time * 1000).toLocaleTimeString([], { hour12: false }));
+      return make("li", "", time, make("span", "", told(event)));
+    }));
+  }
+
+  findings({ findings, state, seconds }) {
+    findings ??= [];
+    text("findings-note", seconds ? (findings.length ? "" : state ?? "") : "looking");
+    $("findings").replaceChildren(...(findings.length || !seconds ? findings : [null]).map((finding) => {
+      if (!finding) return make("p", "dim", "Nothing is wrong.");
+      const evidence = finding.evidence?.length ? make("p", "why", finding.evidence.join(" ")) : "";
+      return make("div", `finding ${finding.severity}`, make("b", "", finding.what), evidence, finding.next ? make("code", "", finding.next) : "");
+    }));
+  }
+
+  // ---- keys and gamepad
+
+  mapping(mapping) {
+    if (!mapping) return;
+    this.hand.know(mapping);
+    const rows = (device) => mapping.table.filter((row) => row.device === device);
+    const moving = rows("keyboard").filter((row) => mapping.keys.includes(row.input)), asking = rows("keyboard").filter((row) => !mapping.keys.includes(row.input));
+    const pad = [...rows("gamepad stick"), ...rows("gamepad button")].map(({ device, input, does }) =>
+      make("div", "", make("span", "", named(does)), make("span", "dim", `${device.replace("gamepad ", "")} ${input}`)));
+    const turned = make("label", "", Object.assign(document.createElement("input"), { type: "checkbox", id: "as-seen", checked: this.asSeen }), "directions as I look at the robot");
+    turned.firstChild.onchange = (event) => { this.asSeen = event.target.checked; localStorage.setItem("tandem-as-seen", this.asSeen ? "yes" : "no"); };
+    $("mapping-body").replaceChildren(
+      make("div", "keys", ...this.pairs(moving)), turned,
+      make("h3", "", "Orders"), make("div", "keys", ...asking.map((row) => make("div", "", make("span", "", named(row.does)), this.cap(row, mapping)))),
+      make("h3", "", "Gamepad (press one of its buttons, so that the browser shows it)"), make("div", "keys", ...pad),
+    );
+  }
+
+  /** The two keys of an axis side by side. */
+  pairs(rows) {
+    const found = new Map();
+    for (const row of rows) found.set(row.does.replace(/^[+-]/, ""), [...(found.get(row.does.replace(/^[+-]/, "")) ?? []), row]);
+    return [...found.values()].map((pair) => pair.sort((a, b) => b.does.startsWith("+") - a.does.startsWith("+"))).map((pair) => make("div", "", make("span", "", pair.map((row) => named(row.does)).join(" / ")),
+      make("div", "caps", ...pair.map((row) => this.cap(row)))));
+  }
+
+  cap({ input, does }, mapping = null) {
+    const cap = make("button", "keycap", keyName(input));
+    cap.dataset.code = input;
+    cap.tabIndex = -1;
+    cap.setAttribute("aria-label", `${named(does)}, key ${keyName(input)}`);
+    if (mapping) cap.onclick = () => this.ask(mapping.key_commands[input]);
+    else this.pressable(cap, input);
+    return cap;
+  }
+
+  /** A key that can be held with a finger or the mouse. */
+  pressable(cap, code) {
+    cap.onpointerdown = (event) => { if (this.hand.holding) { cap.setPointerCapture(event.pointerId); this.hand.press(code); event.preventDefault(); } };
+    cap.onpointerup = cap.onpointercancel = cap.onlostpointercapture = () => this.hand.up(code);
+  }
+}
+
+const DOES = { fine: "slowly (hold)", hold: "hold control", take: "take over / let go", success: "success", failure: "failure", discard: "discard the episode", pause: "pause / go on", stop: "stop the robot" };
+const AXES = { "+x": "forward", "-x": "back", "+y": "left", "-y": "right", "+z": "up", "-z": "down", "+yaw": "turn left", "-yaw": "right", "+pitch": "pitch +", "-pitch": "−", "+roll": "roll +", "-roll": "−", "+gripper": "open", "-gripper": "close" };
+const named = (does) => DOES[does] ?? AXES[does] ?? does;
+
+/** An event in a few words. */
+function told(event) {
+  const { kind, time, wall_s, by, ...rest } = event;
+  const name = kind.replaceAll("_", " ");
+  const chosen = Object.entries(rest).filter(([key, value]) => ["name", "reason", "warning", "problem", "learner_step", "part", "signal", "who", "episode", "success"].includes(key) && value !== null && value !== "");
+  return [name, ...chosen.map(([key, value]) => (["name", "reason", "warning", "problem", "part"].includes(key) ? String(value).slice(0, 160) : `${key.replaceAll("_", " ")} ${typeof value === "number" ? number(value) : value}`))].join(" · ");
+}
+
+/** NiceGUI puts the skeleton in place when its own scripts have run. */
+function begin() {
+  if ($("plots")) window.tandem = new Page();
+  else setTimeout(begin, 20);
+}
+begin();

@@ -1,0 +1,111 @@
+"""Puts the page on an app: NiceGUI for the page itself, a WebSocket for its numbers, files for its scripts. Before the app is served."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, HTTPException
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+from starlette.websockets import WebSocket
+
+from tandem.dashboard.episodes import Library
+from tandem.dashboard.socket import Pages, Source
+from tandem.errors import TandemError
+from tandem.link.hub import Hub
+
+ASSETS = Path(__file__).parent / "assets"
+
+
+def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line: None, mapping: Path | None = None) -> Pages:
+    """Once in a process: NiceGUI has one app in all of it. `mapping`: what keys and gamepad do; else RUN/mapping.toml, else ours."""
+    # Nothing is stored; but the package makes its folder when it is imported, and that is not to be the working directory.
+    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(source.run / ".page"))
+    from nicegui import ui
+
+    pages = Pages(source, say, mapping)
+    _add_routes(app, pages, Library(source.run, source.described))
+
+    @ui.page("/", title=f"{source.described.get('task', '')} · Tandem", dark=None)
+    def page() -> None:
+        _build(ui)
+
+    logging.getLogger("nicegui").setLevel(logging.CRITICAL)  # what a browser does wrong is no news for the terminal
+    ui.run_with(
+        app,
+        dark=None,
+        tailwind=False,
+        binding_refresh_interval=None,  # nothing is bound: an open page costs no time by itself
+        reconnect_timeout=10.0,
+        show_welcome_message=False,
+        favicon=ASSETS / "icon.svg",
+    )
+    return pages
+
+
+def _build(ui: Any) -> None:
+    """The skeleton; scripts fill it with numbers. One element, so that a page costs the server next to nothing."""
+    ui.add_head_html('<link rel="stylesheet" href="/page/assets/page.css">')
+    ui.query(".nicegui-content").classes("tandem")
+    ui.html((ASSETS / "page.html").read_text(), sanitize=False).classes("tandem-root")
+    ui.add_body_html('<script type="module" src="/page/assets/page.js"></script>')
+
+
+def _add_routes(app: FastAPI, pages: Pages, library: Library) -> None:
+    async def socket(websocket: WebSocket) -> None:
+        await pages.serve(websocket)
+
+    async def files() -> list[dict[str, Any]]:
+        return await _told(library.files)
+
+    async def episodes(file: str, before: int = 0, count: int = 50) -> dict[str, Any]:
+        return await _told(library.episodes, file, before, max(1, min(count, 200)))
+
+    async def episode(file: str, source: str, number: int) -> dict[str, Any]:
+        return await _told(library.episode, file, source, number)
+
+    app.add_api_websocket_route("/page/socket", socket)
+    app.add_api_route("/page/files", files)
+    app.add_api_route("/page/episodes", episodes)
+    app.add_api_route("/page/episode", episode)
+    app.mount("/page/assets", Fresh(directory=ASSETS))
+
+
+async def _told(function: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return await asyncio.to_thread(function, *arguments)
+    except TandemError as problem:
+        raise HTTPException(404, str(problem)) from None
+
+
+class Fresh(StaticFiles):
+    """Asked for anew each time: a page of an older version does not fit the hub of a newer one."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        response = super().file_response(*arguments, **options)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+class HubSource:
+    """A hub's numbers, for its page."""
+
+    def __init__(self, hub: Hub, described: dict[str, Any]) -> None:
+        self.run, self.stage, self.described = hub.run, hub.stage, described
+        self.live, self.findings = hub.live, hub.findings
+
+
+def mount_on_hub(hub: Hub, say: Callable[[str], None], mapping: Path | None = None) -> None:
+    """A page that cannot be made is told of, and the run goes on without one."""
+    try:
+        mount(hub.app, HubSource(hub, json.loads((hub.run / "config.json").read_text())), say, mapping)
+    except Exception as fault:  # whatever it is: a page is not worth a run
+        with contextlib.suppress(OSError):
+            say(f"[PAGE] there is none: {type(fault).__name__}: {fault}")

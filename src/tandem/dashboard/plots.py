@@ -1,0 +1,70 @@
+"""Which metrics are drawn, in which order, and what they are called. A plot none of whose metrics was logged is not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+_EPISODE = "environment/episode/"
+
+
+@dataclass(frozen=True)
+class Plot:
+    """One small diagram."""
+
+    title: str
+    lines: tuple[tuple[str, str], ...]
+    """Metric and label."""
+    percent: bool = False
+    log: bool = False
+    """Logarithmic: losses and temperatures go over powers of ten."""
+    help: str = ""
+
+
+RLPD = (
+    Plot(
+        "Success",
+        (
+            (f"{_EPISODE}success", "all"),
+            (f"{_EPISODE}success_alone", "alone"),
+            (f"{_EPISODE}success_helped", "helped"),
+            ("eval/success", "eval"),
+        ),
+        percent=True,
+        help="Share of the last 20 episodes that ended in success; eval: an evaluation, without exploration, on its own starts.",
+    ),
+    Plot("Return", ((f"{_EPISODE}r", "episode"), ("eval/return", "eval")), help="Sum of the rewards of an episode."),
+    Plot("Length", ((f"{_EPISODE}l", "episode"), ("eval/length", "eval")), help="Actions in an episode; shorter is better."),
+    Plot("Person's share", ((f"{_EPISODE}intervention_share", "of the steps"),), percent=True, help="Steps in which a person acted."),
+    Plot("Critic loss", (("critic/critic_loss", "loss"),), log=True, help="How far the values are from their targets."),
+    Plot(
+        "Q",
+        (("critic/predicted_qs", "predicted"), ("critic/target_qs", "target")),
+        help="What the critic expects to earn from here; it should stay within what a return can be.",
+    ),
+    Plot("Entropy", (("actor/entropy", "entropy"),), help="How much the policy still explores."),
+    Plot("Temperature", (("actor/temperature", "temperature"),), log=True, help="What exploring is worth to it."),
+)
+PPO = (
+    Plot("Reward", (("Train/mean_reward", "training"), ("eval/return", "eval")), help="Mean return of the last 100 episodes."),
+    Plot("Success", (("Train/mean_success", "training"), ("eval/success", "eval")), percent=True),
+    Plot("Length", (("Train/mean_episode_length", "training"), ("eval/length", "eval")), help="Actions in an episode."),
+    Plot("KL", (("Policy/kl", "KL"),), log=True, help="How far an iteration moved the policy."),
+    Plot("Std", (("Policy/mean_std", "standard deviation"),), help="How much the policy still explores."),
+    Plot("Explained variance", (("Value/explained_variance", "value"),), help="1: the value function knows what will be earned."),
+    Plot("Losses", (("Loss/value", "value"), ("Loss/surrogate", "surrogate")), help="Value and surrogate loss."),
+    Plot("Entropy", (("Loss/entropy", "entropy"),)),
+    Plot("Clip fraction", (("Policy/clip_fraction", "clipped"),), percent=True, help="Samples whose ratio was clipped."),
+    Plot("Learning rate", (("Loss/learning_rate", "rate"),), log=True),
+    Plot("Steps per second", (("Perf/total_fps", "steps/s"),)),
+)
+
+
+def is_ppo(config: Mapping[str, Any]) -> bool:
+    return "max_iterations" in config
+
+
+def plots(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Those of the way this run learns, as a page gets them; which are shown is told by what was logged."""
+    return [asdict(plot) for plot in (PPO if is_ppo(config) else RLPD)]

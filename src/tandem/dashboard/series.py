@@ -1,0 +1,160 @@
+"""Metrics over time, as a page draws them: the file is read once, as it grows, and thinned out to what a screen can show.
+
+Rows are gathered into points: a point is the mean of `stride` rows. When there are too many points, neighbours are joined and the
+stride doubles; so memory, the time of an update and what a page is sent stay small however long the run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+AXES = ("learner_step", "actor_step", "wall_s")
+"""What a plot can be drawn over: training iterations, steps of the environments, seconds of training."""
+MAX_POINTS = 800
+CHUNK = 2**19
+"""Bytes read at once, so that a long file is read in many small turns."""
+
+
+class Tail:
+    """New whole lines of a file that grows; a file that was replaced by a shorter one is read anew."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._at = path, 0
+
+    def lines(self, limit: int = CHUNK) -> list[bytes]:
+        try:
+            with self.path.open("rb") as file:
+                if file.seek(0, 2) < self._at:
+                    self._at = 0
+                file.seek(self._at)
+                data = file.read(limit)
+        except OSError:
+            return []
+        end = data.rfind(b"\n") + 1
+        self._at += end
+        return data[:end].splitlines()
+
+    def rows(self, limit: int = CHUNK) -> list[dict[str, Any]]:
+        """Lines that are JSON objects; a line that was cut by a crash is left out."""
+        found = []
+        for line in self.lines(limit):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                found.append(row)
+        return found
+
+
+class Point:
+    """The mean of some rows; where they stood is the last one's place."""
+
+    __slots__ = ("at", "counts", "rows", "sums")
+
+    def __init__(self) -> None:
+        self.at = (0.0, 0.0, 0.0)
+        self.rows = 0
+        self.sums: dict[str, float] = {}
+        self.counts: dict[str, int] = {}
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.at = tuple(float(row.get(axis) or 0) for axis in AXES)
+        self.rows += 1
+        for name, value in row.items():
+            if "/" in name and isinstance(value, (int, float)) and math.isfinite(value):
+                self.sums[name] = self.sums.get(name, 0.0) + value
+                self.counts[name] = self.counts.get(name, 0) + 1
+
+    def join(self, later: Point) -> None:
+        self.at, self.rows = later.at, self.rows + later.rows
+        for name, value in later.sums.items():
+            self.sums[name] = self.sums.get(name, 0.0) + value
+            self.counts[name] = self.counts.get(name, 0) + later.counts[name]
+
+    def value(self, name: str) -> float | None:
+        return self.sums[name] / self.counts[name] if name in self.sums else None
+
+
+class Series:
+    """The metrics of one run so far."""
+
+    def __init__(self, path: Path, max_points: int = MAX_POINTS) -> None:
+        self._tail, self._max = Tail(path), max_points
+        self._points: list[Point] = []
+        self._stride = 1
+        self.names: list[str] = []
+        """In the order in which they first appeared."""
+        self.last: dict[str, float] = {}
+        """The newest value of each metric."""
+        self._changed = 0
+        """Points before this one are as they were at the last `news`."""
+
+    def read(self) -> bool:
+        """Take in a part of what is new; True if there may be more."""
+        rows = self._tail.rows()
+        for row in rows:
+            self._add(_completed(row))
+        return bool(rows)
+
+    def _add(self, row: dict[str, Any]) -> None:
+        for name, value in row.items():
+            if "/" in name and isinstance(value, (int, float)) and math.isfinite(value):
+                if name not in self.last:
+                    self.names.append(name)
+                self.last[name] = float(value)
+        if not self._points or self._points[-1].rows >= self._stride:
+            self._points.append(Point())
+        self._points[-1].add(row)
+        self._changed = min(self._changed, len(self._points) - 1)
+        if len(self._points) > self._max:
+            self._halve()
+
+    def _halve(self) -> None:
+        for early, late in zip(self._points[::2], self._points[1::2], strict=False):
+            early.join(late)
+        self._points = self._points[::2]
+        self._stride *= 2
+        self._changed = 0
+
+    def all(self) -> dict[str, Any]:
+        """Everything, for a page that was just opened."""
+        return self._from(0)
+
+    def news(self) -> dict[str, Any] | None:
+        """What has changed since the last call; None if nothing has. The last point may still be growing."""
+        if self._changed >= len(self._points):
+            return None
+        news = self._from(self._changed)
+        self._changed = len(self._points)
+        return news
+
+    def _from(self, start: int) -> dict[str, Any]:
+        rows = [[*(_short(x) for x in point.at), *(_short(point.value(name)) for name in self.names)] for point in self._points[start:]]
+        return {"from": start, "columns": [*AXES, *self.names], "rows": rows}
+
+    def mean(self, name: str, start: float, end: float) -> float | None:
+        """Of a metric over a part of the run, given as shares of its points; None where it was never logged."""
+        chosen = self._points[int(start * len(self._points)) : max(1, int(end * len(self._points)))]
+        values = [value for point in chosen if (value := point.value(name)) is not None]
+        return sum(values) / len(values) if values else None
+
+
+def _completed(row: dict[str, Any]) -> dict[str, Any]:
+    """What follows from a row and was not always logged: the share of a person's steps, and success without one by its newer name."""
+    share, steps, length, alone, before = (
+        f"environment/episode/{name}" for name in ("intervention_share", "intervention_steps", "l", "success_alone", "success_autonomous")
+    )
+    added = {}
+    if share not in row and row.get(length) and steps in row:
+        added[share] = row[steps] / row[length]
+    if alone not in row and before in row:
+        added[alone] = row[before]
+    return {**row, **added} if added else row
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

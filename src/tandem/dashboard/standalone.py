@@ -1,0 +1,145 @@
+"""`tandem dashboard RUN`: the page of a run. Where its hub is running the page is the hub's; otherwise the folder is shown from here."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import time
+import webbrowser
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+
+from tandem.dashboard.mount import mount
+from tandem.dashboard.series import Tail
+from tandem.doctor.diagnosis import diagnose_run
+from tandem.errors import ConfigError, FileMissing
+from tandem.link.folder import run_token
+from tandem.link.guard import Guard, Receive, Scope, Send, Strangers, guarded_protocol
+from tandem.training.clocks import hub_clocks
+
+Say = Callable[[str], None]
+SILENT_S = 120.0
+"""A run that has logged nothing for so long is over: an iteration of PPO takes seconds."""
+
+
+class FolderSource:
+    """The numbers of a run without a hub: one that is over, or one that trains in a single process (PPO, `--sync`)."""
+
+    stage = None
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self.described: dict[str, Any] = json.loads((run / "config.json").read_text())
+        self._clocks = {"learner_step": 0, "actor_step": 0, "policy_version": 0}
+        self._metrics = Tail(run / "metrics.jsonl")
+
+    def live(self) -> dict[str, Any]:
+        ending = {"over": self._is_over(), "summary": self._summary()}
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads((self.run / "live.json").read_text()) | ending
+        while rows := self._metrics.rows():
+            self._clocks = {name: rows[-1].get(name, 0) for name in self._clocks}
+        phase = "stopped" if ending["over"] else "training"
+        counts = {**self._clocks, "learner_steps_per_s": 0.0, "actor_steps_per_s": 0.0, "phase": phase}
+        every = int((self.described.get("config") or {}).get("steps_per_update") or 0)
+        return {"status": {}, "clocks": hub_clocks(counts, every) if every else counts, "actors": [], **ending}
+
+    def _is_over(self) -> bool:
+        """It says so itself, or has said nothing for a while."""
+        with contextlib.suppress(OSError):
+            return (self.run / "summary.json").exists() or time.time() - self._metrics.path.stat().st_mtime > SILENT_S
+        return True
+
+    def _summary(self) -> dict[str, Any]:
+        with contextlib.suppress(OSError, ValueError):
+            return json.loads((self.run / "summary.json").read_text())
+        return {}
+
+    async def findings(self, lang: str) -> dict[str, Any]:
+        return await asyncio.to_thread(diagnose_run, self.run, "zh" if lang == "zh" else "en")
+
+
+def hub_link(run: Path) -> str | None:
+    """The page of the hub that serves this run, with the token in the link; None if none answers."""
+    try:
+        told = json.loads((run / "hub.json").read_text())
+        token = (run / "token").read_text().strip()
+    except (OSError, ValueError):
+        return None
+    address = reachable(told["address"])
+    host, _, port = address.rpartition(":")
+    try:  # a hub that was killed leaves its file behind
+        socket.create_connection((host.strip("[]"), int(port)), 3).close()
+    except OSError:
+        return None
+    return f"{'https' if told['tls'] else 'http'}://{address}/?token={token}"
+
+
+def reachable(address: str) -> str:
+    """Where a hub that listens everywhere is found on its own machine."""
+    host, _, port = address.rpartition(":")
+    return f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"
+
+
+def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, browser: bool = True) -> None:
+    """Print where the page is (and open it where there is a screen); a run that is over is served from here until Ctrl-C."""
+    if not (run / "config.json").exists():
+        raise FileMissing(f"{run} is not a run folder: it has no config.json (looked in {run.absolute()})")
+    link = hub_link(run)
+    if link is not None:
+        say(f"page: {link} (the run is going on)")
+        _open(link, browser)
+        return
+    listening = _listen(host, port)
+    address = f"{host}:{listening.getsockname()[1]}"
+    app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None)
+    mount(app, FolderSource(run), say)
+    link = f"http://{reachable(address)}/?token={run_token(run)}"
+    say(f"page: {link} (Ctrl-C ends it; no hub serves {run})")
+    _open(link, browser)
+    server(app, run_token(run)).run(sockets=[listening])
+
+
+def server(app: FastAPI, token: str) -> uvicorn.Server:
+    """The app behind the same guard as a hub's."""
+    strangers = Strangers(32, 10.0)
+    return uvicorn.Server(
+        uvicorn.Config(
+            Guard(app, _no_actors, token, strangers),
+            http=guarded_protocol(strangers),
+            ws="websockets-sansio",
+            ws_per_message_deflate=False,
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=1,
+        )
+    )
+
+
+async def _no_actors(scope: Scope, receive: Receive, send: Send) -> None:
+    """An actor that comes here is not let in: there is no hub."""
+    del scope
+    await receive()
+    await send({"type": "websocket.close", "code": 1008, "reason": "this run is over"})
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port))
+    except OSError as problem:
+        raise ConfigError(f"cannot listen on {host}:{port}: {problem.strerror}. Choose another --port.") from None
+
+
+def _open(link: str, wanted: bool) -> None:
+    if wanted and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        webbrowser.open(link)

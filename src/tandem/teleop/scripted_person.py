@@ -1,0 +1,132 @@
+"""A stand-in for the person beside the robot: lets the policy try, corrects it when it strays or stands, and helps less as it succeeds.
+
+It does what people are advised to do. Some episodes it leaves to the policy altogether: exploring, and failing, is the policy's part, and
+a policy that is always rescued learns that standing still is worth something. In the others it looks on for a while, then compares how far
+from the goal things look now and some steps ago: no nearer means standing, further away means straying. Then it corrects, in a way that the
+policy could learn, and sees the episode through, so that early training has rewards to learn from. How often it helps at all follows the
+share of its last episodes that the policy did not manage alone; so it tapers off by itself. It sees what the policy sees, and that an
+episode ended before its time, which is success.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tandem.teleop.operator import Operator
+from tandem.types import Observation
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a person helps; counts are in steps, pairs are drawn from evenly."""
+
+    often: float = 0.6
+    """Share of the episodes in which it helps if need be, at first; the others are the policy's own."""
+    look_on: tuple[int, int] = (8, 15)
+    """At the start of an episode, whatever the policy does."""
+    compare: int = 8
+    """How far back it looks to see whether it goes forward."""
+    nearer: float = 0.15
+    """Share of the distance that must be gone meanwhile; less is standing."""
+    see_through: int = 0
+    """From this step of an episode on, a correction goes on until the end; before it, only for a moment."""
+    correct: tuple[int, int] = (8, 20)
+    """That moment."""
+    try_again: tuple[int, int] = (6, 15)
+    """What the policy gets after it, before the person looks again."""
+    remember: int = 10
+    """Episodes by which it judges how much help is needed."""
+
+
+class ScriptedPerson:
+    """One person at one robot. `distance`: how far from done it looks, from what the policy sees."""
+
+    name = "person:scripted"
+
+    def __init__(
+        self,
+        expert: Operator,
+        distance: Callable[[Observation], float],
+        max_episode_steps: int,
+        seed: int | tuple[int, ...],
+        manner: Manner | None = None,
+    ) -> None:
+        self._expert, self._distance, self._longest = expert, distance, max_episode_steps
+        self.manner = manner or Manner()
+        self._random = np.random.default_rng(seed)
+        self._alone: deque[bool] = deque(maxlen=self.manner.remember)
+        self._step, self._helped = 0, False
+        self._next_look, self._left = 0, 0
+        self._distances: list[float] = []
+
+    @property
+    def readiness(self) -> float:
+        """How much help is needed: the share of the last episodes that were not managed alone."""
+        return 1.0 - sum(self._alone) / len(self._alone) if self._alone else 1.0
+
+    def reset(self) -> None:
+        if self._step:
+            self._alone.append(self._step < self._longest and not self._helped)
+        self._step, self._helped, self._left = 0, False, 0
+        self._distances = []
+        self._next_look = self._drawn(self.manner.look_on)
+        if self._random.uniform() >= self.manner.often * self.readiness:
+            self._next_look = self._longest  # this one is the policy's own
+
+    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+        self._distances.append(self._distance(observation))
+        if self._left == 0 and self._step >= self._next_look and (proposed is None or self._wants_to_help()):
+            self._expert.reset()
+            self._left = self._longest if self._step >= self.manner.see_through else self._drawn(self.manner.correct)
+        self._step += 1
+        if self._left == 0:
+            assert proposed is not None
+            return proposed, False
+        self._left -= 1
+        self._helped = True
+        if self._left == 0:
+            self._next_look = self._step + self._drawn(self.manner.try_again)
+        return self._expert.decide(observation, proposed)[0], True
+
+    def _wants_to_help(self) -> bool:
+        """Asked now and then: does it stray or stand?"""
+        compare = self.manner.compare
+        self._next_look = self._step + compare // 2
+        before, now = self._distances[-min(len(self._distances), compare + 1)], self._distances[-1]
+        return now > (1 - self.manner.nearer) * before
+
+    def _drawn(self, span: tuple[int, int]) -> int:
+        return int(self._random.integers(span[0], span[1] + 1))
+
+    # ---- to go on as if nothing had happened
+
+    def memory(self) -> dict[str, Any]:
+        own = {name: getattr(self, f"_{name}") for name in ("step", "helped", "next_look", "left")}
+        expert = {name: _plain(value) for name, value in vars(self._expert).items()}
+        random = json.dumps(self._random.bit_generator.state)
+        return {**own, "distances": list(self._distances), "alone": list(self._alone), "random": random, "expert": expert}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in ("step", "helped", "next_look", "left"):
+            setattr(self, f"_{name}", state[name])
+        self._distances, self._alone = list(state["distances"]), deque(state["alone"], self.manner.remember)
+        self._random.bit_generator.state = json.loads(state["random"])
+        for name, saved in state["expert"].items():
+            value = getattr(self._expert, name)
+            if isinstance(value, np.random.Generator):
+                value.bit_generator.state = json.loads(saved)
+            else:
+                setattr(self._expert, name, np.array(saved) if isinstance(value, np.ndarray) else saved)
+
+
+def _plain(value: Any) -> Any:
+    """As a checkpoint takes it; an expert's memory is numbers, arrays and a random stream."""
+    if isinstance(value, np.random.Generator):
+        return json.dumps(value.bit_generator.state)
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,198 @@
+"""A person's hand on the robot: who holds control, what happens when the hand is lost, and how control goes back.
+
+    free ──take──► held ──let go──► free             (the policy goes on, smoothly)
+                    │ ▲
+        0.3 s silent│ │heard again
+                    ▼ │
+                   lost ──3 s──► stranded            (both stand still)
+                    │               │
+                    └─take / resume─┘──► held / free
+
+Taking over is relative, as with a clutch: an action is a small step of the command, so a hand that rests commands no motion, and nothing
+jumps to where the hand is. Lost means that the page, the network or the device is gone while it held the robot: no motion is
+commanded from then on, and it is said. The policy never begins again by itself after that: a person takes control again, or says resume.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from tandem.errors import DeviceLost
+from tandem.teleop.operator import HandsOff, Operator
+from tandem.types import Observation
+
+LOST_S = 0.3
+"""Without a word from who holds control: the hand is lost."""
+STRANDED_S = 3.0
+"""After that, nobody holds it any more."""
+SMOOTH_STEPS = 3
+"""Steps in which a released robot goes over from the hand's motion to the policy's."""
+FINE = 0.25
+"""Of the speed, in fine mode."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a device on this machine says at this moment."""
+
+    axes: np.ndarray
+    """In [-1, 1], one for each axis of the action."""
+    holds: bool
+    """Whether the person wants control."""
+    orders: tuple[tuple[str, dict[str, Any]], ...] = ()
+    """Commands by button, as the page would give them: ("label", {"success": True}), ..."""
+
+
+class Hand(Protocol):
+    """A device on this machine; `read` never waits, and raises `DeviceLost` when it is gone."""
+
+    name: str
+
+    def read(self) -> Reading: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class Steering:
+    """An operator that a person can take over from another one (`inner`), which otherwise decides.
+
+    Fed from the control loop's own thread alone. `axes` of the wrong number are filled up with zeros or cut.
+    """
+
+    action_dim: int
+    inner: Operator = field(default_factory=HandsOff)
+    hand: Hand | None = None
+    clock: Callable[[], float] = time.monotonic
+    name: str = "person"
+    state: str = "free"
+    """free, held, lost or stranded."""
+    holder: str = ""
+    notice: str = ""
+    """What a person should know; empty if there is nothing."""
+    who: str = "policy"
+    """Chose the last action: policy, person, script or nobody."""
+    orders: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    """What the buttons of the device on this machine ask for; the loop takes them."""
+    _axes: np.ndarray = field(init=False)
+    _heard_at: float = 0.0
+    _last: np.ndarray = field(init=False)
+    """What the hand did last."""
+    _since_release: int = SMOOTH_STEPS
+
+    def __post_init__(self) -> None:
+        self._axes = np.zeros(self.action_dim, np.float32)
+        self._last = np.zeros(self.action_dim, np.float32)
+
+    @property
+    def held(self) -> bool:
+        """A person's hand moves the robot, or did a moment ago: the pace is that of the real world."""
+        return self.state in ("held", "lost")
+
+    @property
+    def stands(self) -> bool:
+        """Nobody moves the robot, and nobody may until a person says so."""
+        return self.state == "stranded"
+
+    # ---- who holds it
+
+    def take(self, holder: str) -> str:
+        """Empty if it now holds the robot, else who does. A hand that was lost can be followed by any other."""
+        if self.state == "held" and self.holder not in ("", holder):
+            return self.holder
+        if self.state != "held":
+            self._axes[:] = 0.0  # whatever the last hand did: this one has not moved yet
+        self.state, self.holder, self.notice, self._heard_at = "held", holder, "", self.clock()
+        return ""
+
+    def steer(self, holder: str, axes: Any, at: float, fine: bool = False) -> None:
+        """What the hand does; a lost one that is heard again goes on."""
+        if holder != self.holder or self.state not in ("held", "lost") or at < self._heard_at:
+            return
+        if self.state == "lost":
+            self.state, self.notice = "held", ""
+        given = np.asarray(axes, np.float32).reshape(-1)[: self.action_dim]
+        self._axes[:] = 0.0
+        self._axes[: len(given)] = np.clip(np.nan_to_num(given), -1.0, 1.0) * (FINE if fine else 1.0)
+        self._heard_at = at
+
+    def let_go(self, holder: str) -> None:
+        """On purpose: the policy goes on."""
+        if holder == self.holder and self.state in ("held", "lost"):
+            self._free()
+
+    def lose(self, holder: str, why: str) -> None:
+        """Not on purpose: stand still."""
+        if holder == self.holder and self.state == "held":
+            self.state, self._heard_at = "lost", self.clock()
+            self._axes[:] = 0.0
+            self.notice = f"{why} while holding: standing still"
+
+    def resume(self) -> None:
+        """A person says that the policy may go on."""
+        if self.state in ("lost", "stranded"):
+            self._free()
+
+    def _free(self) -> None:
+        self.state, self.holder, self.notice, self._since_release = "free", "", "", 0
+        self._axes[:] = 0.0
+
+    def watch_hand(self) -> None:
+        """Notice what was lost, and ask the device on this machine; once for each turn of the loop, also while standing still."""
+        if self.hand is not None:
+            self._ask(self.hand)
+        silent = self.clock() - self._heard_at
+        if self.state == "held" and silent > LOST_S:
+            self.lose(self.holder, f"'{self.holder}' was lost (nothing heard for {silent:.1f} s)")
+        if self.state == "lost" and self.clock() - self._heard_at > STRANDED_S:
+            self.state = "stranded"
+            self.notice += "; take control or resume to go on"
+
+    def _ask(self, hand: Hand) -> None:
+        try:
+            reading = hand.read()
+        except DeviceLost as problem:
+            if self.holder == hand.name:
+                self.lose(hand.name, str(problem))
+            return
+        self.orders.extend(reading.orders)
+        if reading.holds and not self.take(hand.name):
+            self.steer(hand.name, reading.axes, self.clock())
+        elif not reading.holds:
+            self.let_go(hand.name)
+
+    # ---- as an operator
+
+    def reset(self) -> None:
+        self._since_release = SMOOTH_STEPS
+        self.inner.reset()
+
+    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+        """The hand's action while it holds, none while it is lost, else what `inner` decides."""
+        self.watch_hand()
+        if self.state == "held":
+            self.who, self._last = "person", self._axes.copy()
+            return self._last, True
+        if self.state in ("lost", "stranded"):
+            self.who, self._last = "nobody", np.zeros(self.action_dim, np.float32)
+            return self._last, False
+        action, by_script = self.inner.decide(observation, proposed)
+        self.who = "script" if by_script else "policy"
+        if self._since_release < SMOOTH_STEPS:
+            self._since_release += 1
+            share = self._since_release / (SMOOTH_STEPS + 1)
+            action = (share * action + (1 - share) * self._last).astype(np.float32)
+        return action, by_script
+
+    def memory(self) -> dict[str, Any]:
+        """What `inner` remembers; a hand is not saved: after a restart nobody holds the robot."""
+        return {"inner": self.inner.memory() if hasattr(self.inner, "restore") else None}  # pyright: ignore[reportAttributeAccessIssue]
+
+    def restore(self, state: dict[str, Any]) -> None:
+        if state["inner"] is not None:
+            self.inner.restore(state["inner"])  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,204 @@
+"""The last word before the robot: speed, force and workspace limits behind whoever decided, and a watch over the loop itself.
+
+    policy or person ──► operator ──► Limits ──► environment
+                                         └────► what was changed is said, and the changed action is the one that is stored
+
+A task inside Tandem has limits of its own (leash, workspace, force), which belong to the physics; these here are for a robot whose
+environment has none, or that shall be kept within less. In the units of the spec, per axis of the action.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tandem.envs.arm import ControlLimits
+from tandem.envs.gear_assembly.task import CONTROL as GEAR_CONTROL
+from tandem.envs.reach import CONTROL as REACH_CONTROL
+from tandem.errors import ConfigError, FileMissing
+from tandem.types import Observation, Spec
+
+
+@dataclass(frozen=True)
+class LimitSettings:
+    """What holds for one task; an empty entry limits nothing."""
+
+    speed: tuple[float, ...] = ()
+    """Largest speed of the command along each axis of the action (m/s, rad/s)."""
+    position: str = ""
+    """Observation entry whose first numbers are the measured position along the axes of the action."""
+    offset: str = ""
+    """Observation entry with the command minus that position, where there is one."""
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    """The workspace, in the units of `position`; as many numbers each as axes it bounds."""
+    wrench: str = ""
+    """Observation entry whose first three numbers are the force of the world on the tool (N), along the axes of the action."""
+    force: float = 0.0
+    """Newtons beyond which no action pushes further against what pushes back."""
+    stall_s: float = 2.0
+    """A control loop that makes no step for so long, while it should, has stalled; 0: never."""
+
+
+def _of_control(control: ControlLimits, axes: int, hz: float, **entries: Any) -> LimitSettings:
+    speed = tuple(step * hz for step in control.action_scale[:axes])
+    return LimitSettings(speed=speed, low=control.workspace_low[:axes], high=control.workspace_high[:axes], **entries)
+
+
+LIMITS = {
+    "gear_assembly": _of_control(GEAR_CONTROL, 6, 10.0, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0),
+    "reach": _of_control(REACH_CONTROL, 3, 10.0, position="tcp_position", offset="command_offset"),
+}
+"""What holds for a task at the pace of the real world unless a file says otherwise."""
+
+
+def settings_for(task: str, realtime: bool, file: Path | None = None) -> LimitSettings:
+    """Those of the file, else the task's own on a robot; a simulation at a fast pace is kept by its task alone."""
+    if file is None:
+        return LIMITS.get(task, LimitSettings()) if realtime else LimitSettings(stall_s=0.0)
+    try:
+        told = tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        raise FileMissing(f"there is no file of limits {file}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise ConfigError(f"the file of limits {file} cannot be read: {problem}") from None
+    known = {item.name for item in fields(LimitSettings)}
+    unknown = sorted(set(told) - known)
+    if unknown:
+        raise ConfigError(f"the file of limits {file} has unknown entries {unknown}; there are {', '.join(sorted(known))}")
+    given = {name: tuple(float(v) for v in value) if isinstance(value, list) else value for name, value in told.items()}
+    return replace(LIMITS.get(task, LimitSettings()), **given)
+
+
+@dataclass
+class Limits:
+    """Applies the settings of one robot to its actions, one at a time."""
+
+    spec: Spec
+    settings: LimitSettings
+    counts: dict[str, int] = field(default_factory=lambda: {"speed": 0, "workspace": 0, "force": 0})
+    """Actions that each limit has changed so far."""
+    notice: str = ""
+    """What was changed in the last action, in words; empty if nothing was."""
+
+    def __post_init__(self) -> None:
+        settings, spec, axes = self.settings, self.spec, self.spec.action_dim
+        for name in (settings.position, settings.offset, settings.wrench):
+            if name and name not in spec.observation:
+                raise ConfigError(f"the limits of '{spec.task}' name the observation entry '{name}'; it has {', '.join(spec.observation)}")
+        for name in ("speed", "low", "high"):
+            if len(getattr(settings, name)) > axes:
+                raise ConfigError(
+                    f"the limits of '{spec.task}' have {len(getattr(settings, name))} numbers in `{name}`; its action has {axes} axes"
+                )
+        if len(settings.low) != len(settings.high) or (settings.low and not settings.position):
+            raise ConfigError(f"the limits of '{spec.task}' need `low` and `high` of the same length, and `position` for them")
+        self._scale = np.broadcast_to(spec.action.scales().reshape(-1), axes).astype(float)
+        step = self._scale * spec.control_hz
+        self._fastest = np.ones(axes)
+        self._fastest[: len(settings.speed)] = np.minimum(1.0, np.array(settings.speed) / step[: len(settings.speed)])
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is limited at all."""
+        return not (self.settings.low or self.settings.force) and bool((self._fastest >= 1).all())
+
+    def __call__(self, observation: Observation, action: np.ndarray) -> np.ndarray:
+        """The action that may be executed; the same object if nothing had to be changed."""
+        changed = []
+        allowed = np.clip(action, -self._fastest, self._fastest)
+        if (np.abs(action) > self._fastest + 1e-6).any():
+            changed.append("speed")
+        for name, limit in (("workspace", self._in_workspace), ("force", self._not_against)):
+            limited = limit(observation, allowed)
+            if not np.allclose(limited, allowed, atol=1e-6):
+                changed.append(name)
+            allowed = limited
+        for name in changed:
+            self.counts[name] += 1
+        self.notice = f"limited: {', '.join(changed)}" if changed else ""
+        return allowed.astype(action.dtype) if changed else action
+
+    def _in_workspace(self, observation: Observation, action: np.ndarray) -> np.ndarray:
+        """The command stays within, and one that is outside may only come back."""
+        settings = self.settings
+        count = len(settings.low)
+        if not count:
+            return action
+        command = observation[settings.position].reshape(-1)[:count].astype(float)
+        if settings.offset:
+            command = command + observation[settings.offset].reshape(-1)[:count]
+        scale, limited = self._scale[:count], np.array(action, float)
+        lowest = np.minimum(0.0, (np.array(settings.low) - command) / scale)
+        highest = np.maximum(0.0, (np.array(settings.high) - command) / scale)
+        limited[:count] = np.clip(limited[:count], lowest, highest)
+        return limited
+
+    def _not_against(self, observation: Observation, action: np.ndarray) -> np.ndarray:
+        """Beyond the largest force, the part of the motion that goes against it is taken out; along and away from it stays free."""
+        settings = self.settings
+        if not settings.force or not settings.wrench:
+            return action
+        force = observation[settings.wrench].reshape(-1)[:3].astype(float)
+        size = float(np.linalg.norm(force))
+        if size <= settings.force:
+            return action
+        away, limited = force / size, np.array(action, float)
+        against = float(limited[:3] @ away)
+        if against < 0:
+            limited[:3] -= against * away
+        return limited
+
+
+class Watchdog:
+    """A thread that notices when the control loop hangs in a step, and stops the robot if its environment can be stopped.
+
+    `halt` is called from that thread, once for each stall: an environment of a real robot offers it (`env.halt()`); a simulation that
+    hangs does not move.
+    """
+
+    def __init__(self, stall_s: float, halt: Callable[[], object] | None, say: Callable[[str], None]) -> None:
+        self._stall_s, self._halt, self._say = stall_s, halt, say
+        self._busy_since: float | None = None
+        self._told = False
+        self.stalls = 0
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        if stall_s > 0:
+            self._thread.start()
+
+    def __enter__(self) -> None:
+        """A step begins."""
+        self.begin()
+
+    def __exit__(self, *_: object) -> None:
+        self.rest()
+
+    def begin(self) -> None:
+        self._told, self._busy_since = False, time.monotonic()
+
+    def rest(self) -> None:
+        """Nothing is to be done now, so nothing can hang."""
+        self._busy_since = None
+
+    def _watch(self) -> None:
+        while not self._closed.wait(self._stall_s / 4):
+            since = self._busy_since
+            if since is not None and not self._told and time.monotonic() - since > self._stall_s:
+                self._told = True
+                self.stalls += 1
+                self._say(f"[ACTOR] the control loop has made no step for {self._stall_s:g} s: the environment hangs. Motion is stopped.")
+                if self._halt is not None:
+                    self._halt()
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._thread.is_alive():
+            self._thread.join()

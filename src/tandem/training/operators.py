@@ -1,0 +1,70 @@
+"""Who stands beside the robot: one option for all commands, `--operator`.
+
+browser           a page may take over at any moment (the default: it costs nothing while nobody does)
+none              nobody may
+person:scripted   a stand-in that corrects with the task's expert; a page may still take over
+spacemouse        a SpaceMouse on the actor's machine takes over when it is moved; a page may too
+gamepad           a gamepad on the actor's machine takes over while its shoulder button is held; a page may too
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tandem.envs.registry import TASKS, make_corrector
+from tandem.errors import ConfigError
+from tandem.teleop.devices import Gamepad, SpaceMouse
+from tandem.teleop.mapping import Mapping
+from tandem.teleop.operator import HandsOff, Operator
+from tandem.teleop.scripted_person import Manner, ScriptedPerson
+from tandem.teleop.steering import Hand, Steering
+from tandem.types import Spec
+
+OPERATORS = ("browser", "none", "person:scripted", "spacemouse", "gamepad")
+DEVICES = ("spacemouse", "gamepad")
+
+
+def check_operator(name: str) -> None:
+    if name not in OPERATORS:
+        raise ConfigError(f"no operator '{name}'; there are {', '.join(OPERATORS)}")
+
+
+def make_operators(
+    name: str, spec: Spec, num_envs: int, seed: int, hand: Hand | None = None, manner: Manner | None = None
+) -> tuple[list[Operator], Steering | None]:
+    """One operator for each row, and who may be steered (the first of them); None where nobody may. `hand` is a device here."""
+    check_operator(name)
+    if name == "none":
+        return [HandsOff()] * num_envs, None
+    inner: list[Operator] = [HandsOff()] * num_envs
+    if name == "person:scripted":
+        inner = list(scripted_people(spec, num_envs, seed, manner))
+    steering = Steering(spec.action_dim, inner[0], hand)
+    return [steering, *inner[1:]], steering
+
+
+def scripted_people(spec: Spec, count: int, seed: int, manner: Manner | None = None) -> list[ScriptedPerson]:
+    """Each at a robot of their own, each with their own chance."""
+    return [
+        ScriptedPerson(make_corrector(spec.task, seed * 1000 + row), distance_of(spec.task), spec.max_episode_steps, (seed, 3, row), manner)
+        for row in range(count)
+    ]
+
+
+def distance_of(task: str) -> Callable[..., float]:
+    """How far from done a task looks, from what the policy sees."""
+    distance = TASKS[task].distance if task in TASKS else None
+    if distance is None:
+        known = ", ".join(name for name, entry in TASKS.items() if entry.distance is not None)
+        raise ConfigError(f"nobody wrote a scripted person for '{task}'; there is one for {known}")
+    return distance
+
+
+def open_hand(name: str, spec: Spec, mapping: Path | None = None) -> Hand | None:
+    """The device on this machine that an operator is, None for the others."""
+    check_operator(name)
+    if name not in DEVICES:
+        return None
+    table = Mapping.load(spec.action_dim, mapping)
+    return SpaceMouse(table) if name == "spacemouse" else Gamepad(table)

@@ -1,0 +1,91 @@
+"""A person records demonstrations with the keys of a browser."""
+
+from pathlib import Path
+from typing import Any
+
+from tandem.data.demos import read_recording
+from tests.dashboard.page_samples import Started, Visitor, wait
+
+TASK = "tests.dashboard.pictured_reach:PicturedReach-v0"
+KEYS = (("KeyW", "KeyS"), ("KeyA", "KeyD"), ("KeyR", "KeyF"))
+"""Of x, y, z: more, less."""
+NEAR = 0.012
+"""Half of what counts as there (m)."""
+
+
+def wanted_keys(to_ball: list[float]) -> set[str]:
+    return {more if distance > 0 else less for distance, (more, less) in zip(to_ball, KEYS, strict=True) if abs(distance) > NEAR}
+
+
+def go_to_the_ball(visitor: Visitor) -> None:
+    """As a person does: look where it is, press, look again, until the episode ends."""
+    held: set[str] = set()
+    while (phase := visitor.tab.evaluate("tandem.state.recording.phase")) == "recording":
+        wanted = wanted_keys(visitor.view()["observation"]["to_ball"])
+        for key in held - wanted:
+            visitor.tab.keyboard.up(key)
+        for key in wanted - held:
+            visitor.tab.keyboard.down(key)
+        held = wanted
+        visitor.tab.wait_for_timeout(40)
+    for key in held:
+        visitor.tab.keyboard.up(key)
+    assert phase == "judging"
+
+
+def look_through_the_camera(visitor: Visitor) -> None:
+    """The picture that is shown has red in the middle and green at its edge, as the environment made it; then back to the drawing."""
+    visitor.until("document.querySelectorAll('#camera option').length === 2")
+    visitor.tab.select_option("#camera", "wrist")
+    visitor.until("tandem.image?.naturalWidth === 64")
+    pixel = """([x, y]) => {
+      const canvas = document.createElement("canvas"), g = canvas.getContext("2d");
+      canvas.width = 64; canvas.height = 48;
+      g.drawImage(tandem.image, 0, 0);
+      return [...g.getImageData(x, y, 1, 1).data];
+    }"""
+    red, green = visitor.tab.evaluate(pixel, [32, 24]), visitor.tab.evaluate(pixel, [2, 2])
+    assert red[0] > 150 > 60 > red[1] and green[1] > 120 > 60 > green[0], (red, green)
+    visitor.tab.select_option("#camera", "")
+    visitor.until("!tandem.image")
+
+
+def test_two_demonstrations_are_recorded_by_hand(browser: Any, tmp_path: Path) -> None:
+    """One is thrown away in between and leaves no trace; the program ends when it has two."""
+    recording = Started(tmp_path, "record", TASK, "--operator", "browser", "--demos", "2", "--out", str(tmp_path / "demos"))
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    try:
+        visitor = Visitor(context, recording.link())
+        visitor.until("tandem.view && tandem.state.recording")
+        visitor.tab.evaluate("tandem.asSeen = false")
+        assert visitor.tab.inner_text("#record-count") == "0 of 2 kept"
+        look_through_the_camera(visitor)
+        visitor.take()
+        visitor.tab.keyboard.press("Enter")
+        visitor.until("tandem.state.recording.phase === 'recording'")
+        visitor.tab.click("[data-record=discard]")
+        visitor.until("tandem.state.recording.phase === 'ready'")
+        lengths: list[int] = []
+        for _ in range(8):
+            visitor.tab.keyboard.press("Enter")
+            visitor.until("tandem.state.recording.phase === 'recording'")
+            go_to_the_ball(visitor)
+            visitor.until("tandem.view.notice.includes('steps: keep')")
+            if not visitor.view()["success"]:
+                visitor.tab.keyboard.press("KeyX")
+                visitor.until("tandem.state.recording.phase === 'ready'")
+                continue
+            lengths.append(visitor.view()["step"])
+            visitor.tab.keyboard.press("Enter")
+            if len(lengths) == 2:
+                break
+            visitor.until("document.getElementById('record-count').textContent === '1 of 2 kept'")
+        assert recording.process.wait(20) == 0, recording.log.read_text()
+        assert not visitor.errors, visitor.errors
+    finally:
+        context.close()
+        recording.stop()
+    [file] = wait("the file is there", lambda: list((tmp_path / "demos").glob("*.db")))
+    episodes = read_recording(file).episodes()
+    assert [len(episode) for episode in episodes] == lengths
+    assert all(episode[-1].success and all(step.intervened for step in episode) for episode in episodes)
