@@ -37,7 +37,8 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path: Path) ->
     assert_refused(tandem("ppo", "cartpole", "--num-mini-batches", 7, cwd=tmp_path), "2048 samples do not divide", "num_mini_batches = 7")
     assert_refused(tandem("ppo", cwd=tmp_path), "which task?")
     assert_refused(
-        tandem("record", "reach", "--operator", "nobody", cwd=tmp_path), "no operator 'nobody'; there are scripted, and policy:RUN"
+        tandem("record", "reach", "--operator", "nobody", cwd=tmp_path),
+        "no operator 'nobody'; there are scripted, policy:RUN, browser, spacemouse and gamepad",
     )
     assert_refused(tandem("record", "reach", "--operator", "policy:nowhere", cwd=tmp_path), "there is no policy nowhere")
     assert not list(tmp_path.iterdir())

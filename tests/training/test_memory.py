@@ -94,11 +94,11 @@ def test_a_policy_that_remembers_may_see_less_than_a_critic_that_does_not(tmp_pa
     """A pole of which only positions are seen falls unless the velocity is worked out from what was seen before."""
     preset = PRESETS["cartpole"]()
     agent = replace(preset.agent, actor_rnn_type="gru", actor_rnn_hidden_dim=32, actor_hidden_dims=(32,))
-    config = replace(preset, task="cartpole", agent=agent, actor_entries=("position",), eval_period=0, final_episodes=20)
+    config = replace(preset, task="cartpole", agent=agent, actor_entries=("position",), eval_period=0, final_episodes=20, max_iterations=60)
     summary = train_ppo(config, tmp_path / "run", quiet())
     agent_state = read_checkpoint(newest_checkpoint(tmp_path / "run" / "checkpoints")).agent
     assert agent_state["actor/rnn/0/input_weight"].shape[0] == 2 and agent_state["critic/network/trunk/layers/0/weight"].shape[0] == 4
-    assert summary["deterministic"]["return"] >= 450, "without memory, 210 to 370 after as many iterations"
+    assert summary["deterministic"]["return"] >= 450, "without memory, 235 to 335 after as many iterations"
 
 
 # ---- what is remembered, and when
