@@ -3,6 +3,8 @@ import { OrbitControls, THREE } from "nicegui-scene";
 
 const colour = (name) => new THREE.Color(getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#888");
 
+const SLOW_MS = 100; // between two pictures without a graphics card: the beat of a hand must not wait for them
+
 /** A three.js picture in an element, with z up, that is drawn on demand. */
 export class Picture {
   constructor(element) {
@@ -59,10 +61,13 @@ export class Picture {
 
   draw() {
     if (this.due) return;
-    this.due = requestAnimationFrame(() => {
-      this.due = 0;
+    this.due = true;
+    const left = (this.drawnAt ?? -Infinity) + (this.slow ? SLOW_MS : 0) - performance.now();
+    setTimeout(() => requestAnimationFrame(() => {
+      this.due = false;
+      this.drawnAt = performance.now();
       this.renderer.render(this.scene, this.camera);
-    });
+    }), Math.max(0, left));
   }
 
   /** From which side the person looks, in degrees about z: 0 along x. */
