@@ -137,3 +137,47 @@ def test_a_run_is_resumed_with_its_curiosity_to_the_last_bit(tmp_path: Path) -> 
     mine, theirs = one.loops["curiosity"]["networks"], other.loops["curiosity"]["networks"]
     assert mine.keys() == theirs.keys() and all(np.array_equal(mine[name], theirs[name]) for name in mine)
     assert RunFolder.open(tmp_path / "parts").metrics()[-1]["Rnd/weight"] == pytest.approx(1 - 31 / 32), "the last of 32 steps"
+
+
+# ---- a task where it helps
+
+DIGITS = 20
+CODE = 2 * np.random.default_rng(7).integers(0, 2, DIGITS) - 1
+
+
+class Lock(gymnasium.Env):
+    """Opens after 20 right choices in a row, of two each; the first wrong one ends the episode, and only opening it pays.
+
+    Who tries at random opens it once in 2^20 = 1,048,576 episodes; 60 iterations have 61,440 steps.
+    """
+
+    observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (DIGITS + 1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        super().reset(seed=seed)
+        self.place = 0
+        return self._seen(), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
+        right = float(action[0]) * CODE[self.place] > 0
+        self.place += int(right)
+        is_open = self.place == DIGITS
+        return self._seen(), float(is_open), bool(is_open or not right), False, {}
+
+    def _seen(self) -> np.ndarray:
+        return np.eye(DIGITS + 1, dtype=np.float32)[self.place]
+
+
+gymnasium.register("Lock-v0", Lock, disable_env_checker=True)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_lock_that_nobody_opens_by_chance_is_opened_by_curiosity(tmp_path: Path) -> None:
+    agent = PPOConfig(actor_hidden_dims=(32, 32), critic_hidden_dims=(32, 32), gamma=0.98, normalize_values=True)
+    plain = dataclasses.replace(CORRIDOR, task="Lock-v0", agent=agent, num_envs=16, num_steps_per_env=64, max_iterations=60)
+    rnd = dataclasses.replace(
+        CURIOUS, rnd_weight=0.5, rnd_num_outputs=8, rnd_predictor_hidden_dims=(32, 32), rnd_target_hidden_dims=(32, 32)
+    )
+    curious = train_ppo(dataclasses.replace(plain, rnd=rnd), tmp_path / "curious", Display("quiet"))
+    assert curious["deterministic"]["return"] == 1.0 and curious["deterministic"]["length"] == DIGITS
+    assert train_ppo(plain, tmp_path / "plain", Display("quiet"))["deterministic"]["return"] == 0.0
