@@ -33,12 +33,13 @@ from typing import Any
 import numpy as np
 import tyro
 
-from benchmarks.intervention import act_there, processes, steady, work
+from benchmarks.intervention import processes, steady, work
 from benchmarks.link import CONTEXT, STATE_SPEC, HubProcess, Processes, Steps, Trainer, burn, connected
 from benchmarks.report import Report
 from tandem.envs.registry import make
 from tandem.link.folder import TrainerEnd, run_token
 from tandem.link.messages import Scene, View
+from tandem.training.acting import ActorArgs, act
 from tandem.training.recipes import RECIPES
 from tandem.training.run import RunFolder
 from tandem.types import Spec
@@ -236,6 +237,11 @@ MEASURE = """async ([keys, samples]) => {
 }"""
 
 
+def gear_actor(run: Path, spool: Path) -> None:
+    """The robot's process."""
+    act(ActorArgs("gear_assembly", run=run, spool=spool, pace="realtime", name="measured", threads=1), lambda line: None)
+
+
 @contextlib.contextmanager
 def steered_run() -> Iterator[str]:
     """The gear assembly at 10 Hz, its page, and as much work beside it as the machine has cores; gives the page's link."""
@@ -251,7 +257,7 @@ def steered_run() -> Iterator[str]:
         trainer.publish(steady(spec))
         trainer.beat(learner_step=1, phase="training", steps_before=0, updates_per_actor_step=1.0)
         try:
-            with processes((act_there, (run, Path(name) / "spool")), *[(work, ())] * (os.cpu_count() or 1)):
+            with processes((gear_actor, (run, Path(name) / "spool")), *[(work, ())] * (os.cpu_count() or 1)):
                 yield f"http://{json_module.loads((run / 'hub.json').read_text())['address']}/?token={run_token(run)}"
         finally:
             trainer.close()
