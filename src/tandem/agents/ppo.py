@@ -304,12 +304,11 @@ class PPO:
             left = 1 - progress if config.schedule == "linear" else 1.0
             state = state._replace(learning_rate=jnp.float32(config.learning_rate * left))
         flat, shaped = _flattened(state)
-
         order = order.reshape(-1, batch // config.num_mini_batches)
         advantages = samples.advantages[order]
         if config.normalize_advantage_per_mini_batch:
             advantages = _normalised_each(advantages)
-        names: list[str] = []
+        names: list[str] = []  # of the metrics; known once `one` has been traced
 
         def one(carry: tuple[PPOState, Array], which: tuple[Array, Array]) -> tuple[tuple[PPOState, Array], Array]:
             (state, stopped), (indices, advantages) = carry, which
@@ -503,17 +502,12 @@ def _flattened(state: PPOState) -> tuple[PPOState, Callable[[PPOState], PPOState
 
     def shaped(flat: PPOState) -> PPOState:
         return PPOState(
-            shaped_actor(_vector(flat.actor)),
-            shaped_critic(_vector(flat.critic)),
+            shaped_actor(flat.actor),
+            shaped_critic(flat.critic),
             shaped_moments(flat.actor_optimiser, shaped_actor),
             shaped_moments(flat.critic_optimiser, shaped_critic),
             flat.learning_rate,
         )
 
-    vectors: dict[str, Any] = {"actor": actor, "critic": critic}
-    return state._replace(**vectors, actor_optimiser=flat(state.actor_optimiser), critic_optimiser=flat(state.critic_optimiser)), shaped
-
-
-def _vector(network: Any) -> Array:
-    """A network that `_flattened` has made one of."""
-    return network
+    moments = {"actor_optimiser": flat(state.actor_optimiser), "critic_optimiser": flat(state.critic_optimiser)}
+    return state._replace(actor=actor, critic=critic, **moments), shaped
