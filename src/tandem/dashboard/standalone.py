@@ -21,7 +21,7 @@ from tandem.dashboard.series import Tail
 from tandem.doctor.diagnosis import diagnose_run
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.folder import run_token
-from tandem.link.guard import Guard, Receive, Scope, Send, Strangers, guarded_protocol
+from tandem.link.guard import Receive, Scope, Send, Strangers, guarded
 from tandem.training.clocks import hub_clocks
 
 Say = Callable[[str], None]
@@ -109,21 +109,7 @@ def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, bro
 
 def server(app: FastAPI, token: str) -> uvicorn.Server:
     """The app behind the same guard as a hub's."""
-    strangers = Strangers(32, 10.0)
-    return uvicorn.Server(
-        uvicorn.Config(
-            Guard(app, _no_actors, token, strangers),
-            http=guarded_protocol(strangers),
-            ws="websockets-sansio",
-            ws_per_message_deflate=False,
-            log_config=None,
-            log_level="critical",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=1,
-        )
-    )
+    return uvicorn.Server(guarded(app, _no_actors, token, Strangers(32, 10.0), timeout_graceful_shutdown=1))
 
 
 async def _no_actors(scope: Scope, receive: Receive, send: Send) -> None:

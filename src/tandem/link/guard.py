@@ -15,6 +15,7 @@ import urllib.parse
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 Scope = MutableMapping[str, Any]
@@ -161,6 +162,22 @@ class Guard:
         headers = [(b"location", b"/"), (b"set-cookie", cookie), (b"cache-control", b"no-store"), (b"content-length", b"0")]
         await send({"type": "http.response.start", "status": 303, "headers": [*headers, *PAGE_HEADERS]})
         await send({"type": "http.response.body", "body": b""})
+
+
+def guarded(app: App, link: App, token: str, strangers: Strangers, **more: Any) -> uvicorn.Config:
+    """How a server of ours is set up, whatever it serves: behind the guard, silent about itself, and believing no proxy."""
+    return uvicorn.Config(
+        Guard(app, link, token, strangers),
+        http=guarded_protocol(strangers),
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        **more,
+    )
 
 
 def page_cookie(token: str) -> tuple[bytes, bytes]:

@@ -30,7 +30,7 @@ from tandem.errors import ConfigError, HubBusy
 from tandem.link import credits
 from tandem.link.actors import ActorLine, Rate
 from tandem.link.folder import Board, open_journal, read_policy_file, run_id, run_info, run_token
-from tandem.link.guard import Guard, Receive, Scope, Send, Strangers, guarded_protocol
+from tandem.link.guard import Receive, Scope, Send, Strangers, guarded
 from tandem.link.messages import (
     ACTOR_COMMANDS,
     EPISODE_END,
@@ -146,19 +146,14 @@ class Hub:
                 f"[HUB] listening on {host} without a certificate: token and data can be read on the way. Give --certificate and --key."
             )
         self._server = _Server(
-            uvicorn.Config(
-                Guard(self.app, self._link, self._token, self._strangers),
-                http=guarded_protocol(self._strangers),
-                ws="websockets-sansio",
+            guarded(
+                self.app,
+                self._link,
+                self._token,
+                self._strangers,
                 ws_max_size=max(GROUP_BYTES, self._record_bytes) + MAX_HEADER + 1024,
                 ws_ping_interval=ping_s,
                 ws_ping_timeout=timeout_s,
-                ws_per_message_deflate=False,
-                log_config=None,
-                log_level="critical",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
                 lifespan="on",
                 timeout_graceful_shutdown=2,
                 ssl_certfile=certificate,
