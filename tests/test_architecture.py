@@ -15,7 +15,7 @@ ALLOWED = {
     "observations": {"types", "errors"},
     "files": {"errors"},
     "envs": {"types", "errors"},
-    "teleop": {"types", "errors"},
+    "teleop": {"types", "errors", "files"},
     "data": {"types", "errors", "codec", "observations", "files"},
     "networks": {"types", "errors", "observations"},
     "agents": {"types", "errors", "observations", "networks"},

@@ -1,11 +1,13 @@
-"""Onto the disk, whole or not at all."""
+"""Onto the disk, whole or not at all; and what people write, read with words for what is wrong."""
 
 from __future__ import annotations
 
 import os
+import tomllib
 from pathlib import Path
+from typing import Any
 
-from tandem.errors import StorageFull
+from tandem.errors import ConfigError, FileMissing, StorageFull
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -30,3 +32,13 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """A settings file; `what` says in an error what it is of."""
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise FileMissing(f"there is no {what} {path}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise ConfigError(f"the {what} {path} cannot be read: {problem}") from None

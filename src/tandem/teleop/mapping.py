@@ -6,7 +6,6 @@ device on this machine gives to `Steering`.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tandem.errors import ConfigError, FileMissing
+from tandem.errors import ConfigError
+from tandem.files import read_toml
 
 AXES = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
 DEFAULT = Path(__file__).with_name("mapping.toml")
@@ -50,13 +50,7 @@ class Mapping:
     def load(cls, action_dim: int, path: Path | None = None) -> Mapping:
         """From a file, or the one that comes with Tandem; what cannot be meant is refused by name."""
         file = path or DEFAULT
-        try:
-            told = tomllib.loads(file.read_text())
-        except FileNotFoundError:
-            raise FileMissing(f"there is no mapping file {file}") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-            raise ConfigError(f"the mapping file {file} cannot be read: {problem}") from None
-        return cls(axis_names(action_dim), **_checked(told, file))
+        return cls(axis_names(action_dim), **_checked(read_toml(file, "mapping file"), file))
 
     # ---- motion
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import threading
 import time
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -22,7 +21,8 @@ import numpy as np
 from tandem.envs.arm import ControlLimits
 from tandem.envs.gear_assembly.task import CONTROL as GEAR_CONTROL
 from tandem.envs.reach import CONTROL as REACH_CONTROL
-from tandem.errors import ConfigError, FileMissing
+from tandem.errors import ConfigError
+from tandem.files import read_toml
 from tandem.types import Observation, Spec
 
 
@@ -63,12 +63,7 @@ def settings_for(task: str, realtime: bool, file: Path | None = None) -> LimitSe
     """Those of the file, else the task's own on a robot; a simulation at a fast pace is kept by its task alone."""
     if file is None:
         return LIMITS.get(task, LimitSettings()) if realtime else LimitSettings(stall_s=0.0)
-    try:
-        told = tomllib.loads(file.read_text())
-    except FileNotFoundError:
-        raise FileMissing(f"there is no file of limits {file}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise ConfigError(f"the file of limits {file} cannot be read: {problem}") from None
+    told = read_toml(file, "file of limits")
     known = {item.name for item in fields(LimitSettings)}
     unknown = sorted(set(told) - known)
     if unknown:
