@@ -5,14 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tandem.data.journal import Journal
 from tandem.types import Transition
+from tests.waiting import wait_for
 
 SMALL = ("--hidden", "16", "16", "--batch-size", "16", "--training-starts", "20", "--steps-per-update", "10", "--eval-period", "0")
 SMALL = (*SMALL, "--final-episodes", "0", "--num-envs", "1", "--pace", "realtime", "--updates-per-actor-step", "0.5")
@@ -34,7 +33,7 @@ class Started:
 
     def link(self) -> str:
         """The address that it printed."""
-        said = wait("it prints its address", lambda: "token=" in self.log.read_text() and self.log.read_text())
+        said = wait_for(lambda: "token=" in self.log.read_text() and self.log.read_text(), 40, what="it prints its address")
         return next(word.strip('"}') for word in said.split() if "token=" in word)
 
     def stop(self) -> None:
@@ -45,18 +44,6 @@ class Started:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-
-
-def wait(what: str, done: Callable[[], Any], seconds: float = 40.0) -> Any:
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        try:
-            if found := done():
-                return found
-        except (OSError, ValueError, KeyError):
-            pass  # not there yet
-        time.sleep(0.03)
-    raise AssertionError(f"after {seconds:.0f} s still not: {what}")
 
 
 def asked(run: Path, path: str, headers: dict[str, str] | None = None) -> Any:

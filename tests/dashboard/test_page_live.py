@@ -13,7 +13,8 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tandem.link.guard import page_cookie
-from tests.dashboard.page_samples import SMALL, Started, Visitor, asked, stored, wait
+from tests.dashboard.page_samples import SMALL, Started, Visitor, asked, stored
+from tests.waiting import wait_for
 
 REMEMBER = """() => {
   window.seen = [];
@@ -37,7 +38,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     started = Started(folder, "train", "gear_assembly", "--run", str(folder / "run"), "--scripted-demos", "1", *SMALL)
     try:
         started.link()
-        wait("an actor acts", lambda: asked(folder / "run", "/api/clocks")["actor_step"] > 0, 60)
+        wait_for(lambda: asked(folder / "run", "/api/clocks")["actor_step"] > 0, 60, what="an actor acts")
         yield started
     finally:
         started.stop()
@@ -261,7 +262,9 @@ def test_a_person_marks_an_episode_as_success(visitor: Visitor, run: Path) -> No
     visitor.tab.keyboard.press("Enter")
     visitor.until(f"tandem.view.episode === {episode + 1}")
     visitor.let_go()
-    ends = wait("the last step is stored", lambda: [step for step in stored(run).values() if step.episode == episode and step.last])
+    ends = wait_for(
+        lambda: [step for step in stored(run).values() if step.episode == episode and step.last], 40, what="the last step is stored"
+    )
     assert [(step.success, step.reward, step.terminated, step.intervened) for step in ends] == [(True, 1.0, True, True)]
 
 
@@ -300,7 +303,7 @@ def test_the_journal_holds_what_the_page_saw(visitor: Visitor, run: Path) -> Non
     for steps, who, _, action in visitor.tab.evaluate("seen"):
         seen.setdefault(steps - 1, (who, action))  # the first after the step; later ones show the same robot standing still
     last = max(seen)
-    journal = wait("the journal has the last of them", lambda: (held := stored(run)) and last in held and held)
+    journal = wait_for(lambda: (held := stored(run)) and last in held and held, 40, what="the journal has the last of them")
     lived = range(min(seen), last + 1)
     assert sum(seq in seen for seq in lived) > 0.95 * len(lived), "views are missing"  # a busy browser may miss one
     by_person = {seq for seq in lived if journal[seq].intervened}

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from tandem.data.demos import read_recording
-from tests.dashboard.page_samples import Started, Visitor, wait
+from tests.dashboard.page_samples import Started, Visitor
+from tests.waiting import wait_for
 
 TASK = "tests.dashboard.pictured_reach:PicturedReach-v0"
 KEYS = (("KeyW", "KeyS"), ("KeyA", "KeyD"), ("KeyR", "KeyF"))
@@ -85,7 +86,7 @@ def test_two_demonstrations_are_recorded_by_hand(browser: Any, tmp_path: Path) -
     finally:
         context.close()
         recording.stop()
-    [file] = wait("the file is there", lambda: list((tmp_path / "demos").glob("*.db")))
+    [file] = wait_for(lambda: list((tmp_path / "demos").glob("*.db")), 40, what="the file is there")
     episodes = read_recording(file).episodes()
     assert [len(episode) for episode in episodes] == lengths
     assert all(episode[-1].success and all(step.intervened for step in episode) for episode in episodes)

@@ -1,7 +1,6 @@
 """Faults in real processes: a learner, actors behind a proxy, and the doctor asked as a person would ask it."""
 
 import asyncio
-import contextlib
 import dataclasses
 import http.server
 import json
@@ -12,8 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from tandem.errors import LinkError
 from tandem.link.client import ActorClient
 from tests.doctor.doctor_samples import assert_healthy, noted
 from tests.link.proxy import Proxy
+from tests.waiting import wait_for
 
 HERE = Path(__file__).parent
 SMALL = ("--hidden", "32", "32", "--batch-size", "32", "--training-starts", "40", "--steps-per-update", "10", "--eval-period", "0")
@@ -47,16 +46,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-
-
-def wait(what: str, done: Callable[[], Any], seconds: float = 60.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-            if found := done():
-                return found
-        time.sleep(0.1)
-    raise AssertionError(f"after {seconds:.0f} s still not: {what}")
 
 
 def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
@@ -82,9 +71,9 @@ def test_a_run_of_processes_is_healthy_while_it_is_young_and_when_it_is_done(dem
     options = (*SMALL, "--num-envs", "4", "--updates-per-actor-step", "0.125", "--max-steps", "600", "--demos", str(demos), "--quiet")
     command = start(tmp_path, "train", "-m", "tandem.cli", "train", "reach", "--run", str(run), *options)
     try:
-        wait("its folder is there", lambda: (run / "live.json").exists())
+        wait_for(lambda: (run / "live.json").exists(), 60, what="its folder is there")
         assert_healthy(diagnose_run(run))
-        wait("it has learned a little", lambda: diagnose_run(run)["clocks"]["learner_step"] > 50)
+        wait_for(lambda: diagnose_run(run)["clocks"]["learner_step"] > 50, 60, what="it has learned a little")
         young = diagnose_run(run)
         assert_healthy(young)
         assert young["state"] == "running" and young["clocks"]["learner_step"] < 600
@@ -106,10 +95,10 @@ class Rig:
         self.folder, self.run = folder, folder / "run"
         options = (*SMALL, "--max-steps", "1000000", "--updates-per-actor-step", "1000", "--timeout", "30", "--port", "0", "--quiet")
         self.learner = start(folder, "learner", "-m", "tandem.cli", "learner", "reach", "--run", str(self.run), *options)
-        wait("the hub listens", lambda: (self.run / "hub.json").exists())
+        wait_for(lambda: (self.run / "hub.json").exists(), 60, what="the hub listens")
         self.proxy = Proxy(int(self.address.rpartition(":")[2]))
         self.actor = self.start_actor()
-        wait("it learns", lambda: self.look()["clocks"]["learner_step"] > 200)
+        wait_for(lambda: self.look()["clocks"]["learner_step"] > 200, 60, what="it learns")
 
     @property
     def address(self) -> str:
@@ -139,7 +128,7 @@ class Rig:
             return seen
 
         try:
-            return wait(f"{name} is first", found, seconds)
+            return wait_for(found, seconds, what=f"{name} is first")
         except AssertionError:
             raise AssertionError(f"not {name} but {self.look()['findings']}") from None
 
@@ -271,9 +260,10 @@ def test_a_disk_that_is_full(rig: Rig) -> None:
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (min(path.stat().st_size for path in rig.run.glob("journal.db*")), hard))
     # the hub cannot write its view now either, unless that is small: it is asked itself
-    status, seen = wait(
-        "the disk is full",
+    status, seen = wait_for(
         lambda: (told := doctor(rig.address, "--token-file", str(rig.run / "token")))[1]["findings"][0]["name"] == "disk_full" and told,
+        60,
+        what="the disk is full",
     )
     assert status == 2 and seen["findings"][0]["evidence"]
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))

@@ -5,9 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ import tandem
 from tandem.data.journal import Journal
 from tandem.link.client import ActorClient
 from tandem.types import Entry, PolicySnapshot, Spec, Transition
+from tests.waiting import wait_for
 
 HERE = Path(__file__).parent
 _HUBS = get_context("forkserver")  # imports the hub once, and starts one in a few hundredths of a second
@@ -112,7 +111,7 @@ class HubProcess:
 
 
 def python(script: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-    paths = os.pathsep.join([str(Path(tandem.__file__).parent.parent), str(HERE)])
+    paths = os.pathsep.join(str(folder) for folder in (Path(tandem.__file__).parent.parent, HERE, HERE.parent.parent))
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen([sys.executable, str(script), *arguments], env=environment, text=True, **options)
 
@@ -122,15 +121,6 @@ def client(hub: HubProcess, spool: Path, **changes: Any) -> ActorClient:
     options: dict[str, Any] = {"token": hub.token, "name": "left", "rows": 1, "pace": "realtime", "spool": spool, "timeout_s": 5.0}
     options |= changes
     return ActorClient(options.pop("address", hub.address), options.pop("spec", SPEC), **options)
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 10.0, what: str = "it") -> Any:
-    """Until something is true; says what did not come about."""
-    deadline = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.005)
-    return result
 
 
 def stored(run: Path) -> list[tuple[str, int]]:

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from link_samples import SPEC, HubProcess, client, make_run, python, wait_for
+from link_samples import SPEC, HubProcess, client, make_run, python
 
 from tandem.errors import (
     ConfigError,
@@ -25,6 +25,7 @@ from tandem.errors import (
 from tandem.link import messages
 from tandem.link.client import ActorClient
 from tandem.types import Entry
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")

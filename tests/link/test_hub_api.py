@@ -6,9 +6,10 @@ import urllib.error
 from pathlib import Path
 
 import pytest
-from link_samples import SPEC, HubProcess, client, make_run, snapshot, step, wait_for
+from link_samples import SPEC, HubProcess, client, make_run, snapshot, step
 
 from tandem.link.folder import TrainerEnd
+from tests.waiting import wait_for
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "link.md"
 

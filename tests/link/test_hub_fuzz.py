@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from link_samples import HERE, SPEC, HubProcess, assert_each_once_in_order, client, make_run, python, step, wait_for
+from link_samples import HERE, SPEC, HubProcess, assert_each_once_in_order, client, make_run, python, step
 
 from tandem.codec import pack, pack_transition
 from tandem.link.client import ActorClient
@@ -25,6 +25,7 @@ from tandem.link.messages import (
     Statistics,
     Steps,
 )
+from tests.waiting import wait_for
 
 CONNECTIONS = 2000
 """Each sends one thing that ends it."""

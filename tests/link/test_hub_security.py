@@ -15,12 +15,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from link_samples import SPEC, HubProcess, assert_each_once_in_order, client, make_run, snapshot, step, wait_for
+from link_samples import SPEC, HubProcess, assert_each_once_in_order, client, make_run, snapshot, step
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tandem.errors import UntrustedCertificate
 from tandem.link.folder import TrainerEnd
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")

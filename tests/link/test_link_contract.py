@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from link_samples import SPEC, HubProcess, client, make_run, observation, snapshot, step, wait_for
+from link_samples import SPEC, HubProcess, client, make_run, observation, snapshot, step
 
 from tandem.data.journal import Journal
 from tandem.link.client import ActorClient
 from tandem.link.folder import TrainerEnd
 from tandem.link.inproc import InprocLink
 from tandem.types import Transition
+from tests.waiting import wait_for
 
 
 @dataclass

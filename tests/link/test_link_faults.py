@@ -11,20 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from link_samples import (
-    HERE,
-    SPEC,
-    HubProcess,
-    assert_each_once_in_order,
-    client,
-    make_run,
-    observation,
-    python,
-    snapshot,
-    step,
-    stored,
-    wait_for,
-)
+from link_samples import HERE, SPEC, HubProcess, assert_each_once_in_order, client, make_run, observation, python, snapshot, step, stored
 from proxy import Proxy
 
 from tandem.data.journal import Journal
@@ -32,6 +19,7 @@ from tandem.errors import StorageFull
 from tandem.link.client import ActorClient
 from tandem.link.folder import TrainerEnd
 from tandem.types import Entry, Spec
+from tests.waiting import wait_for
 
 
 @pytest.fixture

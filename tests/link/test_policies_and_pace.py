@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from link_samples import SPEC, HubProcess, client, make_run, snapshot, step, wait_for
+from link_samples import SPEC, HubProcess, client, make_run, snapshot, step
 from proxy import Proxy
 
 from tandem.link.credits import burst
 from tandem.link.folder import TrainerEnd
 from tandem.link.messages import Command, EpisodeEnd
 from tandem.types import PolicySnapshot
+from tests.waiting import wait_for
 
 
 @pytest.fixture(scope="module")

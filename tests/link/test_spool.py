@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from link_samples import python, wait_for
+from link_samples import python
 
 from tandem.link.messages import Record
 from tandem.link.spool import Leftover, Position, Spool, leftovers
+from tests.waiting import wait_for
 
 ABOUT = {"run": "r1", "name": "left"}
 

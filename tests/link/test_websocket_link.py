@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from link_samples import SPEC, HubProcess, assert_each_once_in_order, client, make_run, snapshot, step, wait_for
+from link_samples import SPEC, HubProcess, assert_each_once_in_order, client, make_run, snapshot, step
 
 from tandem.link.folder import TrainerEnd
+from tests.waiting import wait_for
 
 
 @pytest.fixture

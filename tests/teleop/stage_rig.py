@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tandem.link.hub import Hub
 from tandem.observations import Layout
 from tandem.training.acting import ActorArgs, act
 from tandem.types import PolicySnapshot, Spec, Transition
+from tests.waiting import wait_for
 
 STEADY = 0.5
 """What the policy of these tests does on every axis, always."""
@@ -44,14 +44,6 @@ def steady_policy(spec: Spec, version: int = 1, action: float = STEADY) -> Polic
             "log_std/bias": np.full(dim, -12.0, np.float32),
         },
     )
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 10.0, what: str = "it") -> Any:
-    deadline = time.monotonic() + seconds
-    while not (result := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(0.005)
-    return result
 
 
 class Rig:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stage_rig import STEADY, Page, Rig, wait_for
+from stage_rig import STEADY, Page, Rig
 
 from tandem.data.journal import Journal
 from tandem.link.messages import View
+from tests.waiting import wait_for
 
 
 @pytest.fixture

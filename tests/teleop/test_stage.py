@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stage_rig import Page, Rig, wait_for
+from stage_rig import Page, Rig
 
 from tandem.link.messages import View
+from tests.waiting import wait_for
 
 
 @pytest.fixture

@@ -38,7 +38,8 @@ from tandem.training.record import record_demos
 from tandem.training.train import train
 from tandem.types import Entry, PolicySnapshot, Spec
 from tests.test_cli import assert_done, assert_refused, tandem
-from tests.training.test_processes import Command, api, started, wait  # noqa: F401  started is a fixture
+from tests.training.test_processes import Command, api, started  # noqa: F401  started is a fixture
+from tests.waiting import wait_for
 
 SPEC = Spec(
     task="made up",
@@ -387,8 +388,8 @@ def test_an_actor_acts_with_a_file_whatever_the_learner_publishes(
     export(runs["bc"], file)
     small = ("--hidden", "16", "16", "--batch-size", "16", "--training-starts", "20", "--eval-period", "0", "--final-episodes", "0")
     learner = started("learner", "reach", *small, "--run", str(run), "--port", "0", "--steps-per-update", "1")
-    wait("the hub listens", lambda: (run / "hub.json").exists() and api(run, "/api/status"))
-    wait("a policy is published", lambda: api(run, "/api/status")["policy"]["version"] >= 0)
+    wait_for(lambda: (run / "hub.json").exists() and api(run, "/api/status"), 60, what="the hub listens")
+    wait_for(lambda: api(run, "/api/status")["policy"]["version"] >= 0, 60, what="a policy is published")
     spool = ("--spool", str(tmp_path / "spool"))
     said = started("actor", "reach", "--run", str(run), "--policy", str(file), "--max-steps", "60", *spool).ends()
     snapshot = load_policy(runs["bc"])[0]
@@ -396,7 +397,7 @@ def test_an_actor_acts_with_a_file_whatever_the_learner_publishes(
     assert "Received network parameters" not in said and "stopped after 60 steps" in said
     [seen] = [actor for actor in api(run, "/api/actors") if actor["steps"]]
     assert (seen["version"], seen["policy_hash"], seen["lag_versions"]) == (-1, snapshot.hash, None)
-    wait("it learns from them", lambda: api(run, "/api/clocks")["learner_step"] > 0)
+    wait_for(lambda: api(run, "/api/clocks")["learner_step"] > 0, 60, what="it learns from them")
     learner.interrupt()
     with Journal.open(run / "journal.db") as journal:
         steps = [step for _, step in journal.read()]

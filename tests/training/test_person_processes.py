@@ -5,13 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tandem.data.journal import Journal
+from tests.waiting import wait_for
 
 SMALL = ("--hidden", "16", "16", "--batch-size", "16", "--training-starts", "20", "--steps-per-update", "10", "--eval-period", "0")
 SMALL = (*SMALL, "--final-episodes", "0", "--max-steps", "100000", "--updates-per-actor-step", "0.5")
@@ -25,29 +24,17 @@ def api(run: Path, path: str, body: Any = None) -> Any:
         return json.load(answer)
 
 
-def wait(what: str, condition: Callable[[], Any], seconds: float = 60.0) -> Any:
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            if result := condition():
-                return result
-        except (OSError, ValueError, KeyError):
-            pass
-        assert time.monotonic() < until, f"waited {seconds} s until {what}"
-        time.sleep(0.05)
-
-
 def test_a_stand_in_corrects_in_an_actor_of_its_own_and_the_live_status_tells_help_apart(tmp_path: Path) -> None:
     run = tmp_path / "run"
     command = [sys.executable, "-m", "tandem.cli", "train", "reach", *SMALL, "--operator", "person:scripted", "--run", str(run), "--quiet"]
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "xla")})
     try:
-        told = wait("episodes with help are told", lambda: api(run, "/api/status")["episodes"])
+        told = wait_for(lambda: api(run, "/api/status")["episodes"], 60, what="episodes with help are told")
         assert {"success", "success_alone", "success_helped", "intervention_share"} <= told.keys()
         [actor] = api(run, "/api/actors")
         assert api(run, "/api/command", {"command": "record", "to": actor["source"], "detail": {"what": "discard"}})["told"]
-        wait("the trainer forgot an episode", lambda: '"discarded"' in (run / "events.jsonl").read_text())
+        wait_for(lambda: '"discarded"' in (run / "events.jsonl").read_text(), 60, what="the trainer forgot an episode")
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(60)

@@ -4,7 +4,6 @@ import io
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from tandem.envs.registry import make_batch
 from tandem.link.messages import Camera
 from tandem.training.photographs import Photographs
 from tests.drawing import drawing  # noqa: F401  a fixture
+from tests.waiting import wait_for
 
 
 class Audience:
@@ -24,20 +24,13 @@ class Audience:
         self.seen.append(seen)
 
 
-def wait(condition) -> None:
-    until = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def test_an_image_among_the_observations_is_shown_as_it_is() -> None:
     audience, lines = Audience(), []
     photographs = Photographs(make_batch("Pendulum-v1", 1), audience, lines.append)
     wrist = np.zeros((128, 128, 3), np.uint8)
     wrist[:, 64:] = 255
     photographs.take("wrist", {"wrist": wrist})
-    wait(lambda: audience.seen)
+    wait_for(lambda: audience.seen, what="a picture")
     photographs.take("ceiling", {"wrist": wrist})
     photographs.take("ceiling", {"wrist": wrist})
     photographs.close()

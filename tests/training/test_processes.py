@@ -16,6 +16,7 @@ import pytest
 
 from tandem.data.journal import Journal
 from tandem.training.control_loop import Rhythm
+from tests.waiting import wait_for
 
 SMALL = ("--hidden", "16", "16", "--batch-size", "16", "--training-starts", "20", "--steps-per-update", "10", "--eval-period", "0")
 SMALL = (*SMALL, "--final-episodes", "0", "--num-envs", "2", "--checkpoint-period", "50")
@@ -59,18 +60,6 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Command]]:
         except subprocess.TimeoutExpired:
             command.process.kill()
             command.process.wait()
-
-
-def wait(what: str, done: Callable[[], Any], seconds: float = 60.0) -> Any:
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        try:
-            if found := done():
-                return found
-        except (OSError, ValueError, KeyError):
-            pass  # not there yet
-        time.sleep(0.05)
-    raise AssertionError(f"after {seconds:.0f} s still not: {what}")
 
 
 def api(run: Path, path: str, post: dict[str, Any] | None = None) -> Any:
@@ -120,7 +109,7 @@ def test_reach_is_learned_by_processes_of_their_own(tmp_path: Path, started: Cal
 def test_interrupted_resumed_and_interrupted_with_another_ratio(tmp_path: Path, started: Callable[..., Command]) -> None:
     run = tmp_path / "run"
     first = started("train", "reach", *SMALL, "--updates-per-actor-step", "0.125", "--actors", "2", "--run", str(run))
-    wait("it has learned a little", lambda: learner_step(run) > 60)
+    wait_for(lambda: learner_step(run) > 60, 60, what="it has learned a little")
     said = first.interrupt()
     assert "interrupted" in said and "tandem train --resume" in said
     before = json.loads((run / "summary.json").read_text())
@@ -129,7 +118,7 @@ def test_interrupted_resumed_and_interrupted_with_another_ratio(tmp_path: Path, 
     for ratio in ("1.0", "0.125"):
         again = started("train", "--resume", str(run), "--updates-per-actor-step", ratio)
         start = before["learner_step"]
-        wait("it goes on", lambda start=start: learner_step(run) > start + 40)
+        wait_for(lambda start=start: learner_step(run) > start + 40, 60, what="it goes on")
         again.interrupt()
         after = json.loads((run / "summary.json").read_text())
         learned, lived = after["learner_step"] - before["learner_step"], after["actor_step"] - before["actor_step"]
@@ -141,18 +130,18 @@ def test_interrupted_resumed_and_interrupted_with_another_ratio(tmp_path: Path, 
 def test_a_run_is_steered_over_its_api(tmp_path: Path, started: Callable[..., Command]) -> None:
     run = tmp_path / "run"
     command = started("train", "reach", *SMALL, "--eval-episodes", "4", "--run", str(run))
-    wait("it learns", lambda: learner_step(run) > 30)
+    wait_for(lambda: learner_step(run) > 30, 60, what="it learns")
     api(run, "/api/command", {"command": "pause", "to": "all"})
-    wait("it pauses", lambda: api(run, "/api/status")["trainer"]["phase"] == "paused")
+    wait_for(lambda: api(run, "/api/status")["trainer"]["phase"] == "paused", 60, what="it pauses")
     step = learner_step(run)
     time.sleep(0.5)
     assert learner_step(run) == step
     api(run, "/api/command", {"command": "checkpoint", "to": "trainer"})
-    wait("a checkpoint of this very step", lambda: (run / "checkpoints" / f"{step:08d}").exists())
+    wait_for(lambda: (run / "checkpoints" / f"{step:08d}").exists(), 60, what="a checkpoint of this very step")
     api(run, "/api/command", {"command": "evaluate", "to": "trainer"})
-    wait("an evaluation", lambda: any("eval/success" in row for row in api(run, "/api/metrics")["rows"]))
+    wait_for(lambda: any("eval/success" in row for row in api(run, "/api/metrics")["rows"]), 60, what="an evaluation")
     api(run, "/api/command", {"command": "resume", "to": "all"})
-    wait("it goes on", lambda: learner_step(run) > step + 10)
+    wait_for(lambda: learner_step(run) > step + 10, 60, what="it goes on")
     clocks = api(run, "/api/clocks")
     assert clocks["steps_per_update"] == 10 and clocks["in_words"].startswith("100 learner steps = 10 policies")
     api(run, "/api/command", {"command": "stop", "to": "all"})
@@ -163,11 +152,11 @@ def test_a_run_is_steered_over_its_api(tmp_path: Path, started: Callable[..., Co
 def test_when_the_supervisor_dies_its_parts_save_and_stop(tmp_path: Path, started: Callable[..., Command]) -> None:
     run = tmp_path / "run"
     command = started("train", "reach", *SMALL, "--run", str(run))
-    wait("it learns", lambda: learner_step(run) > 20)
+    wait_for(lambda: learner_step(run) > 20, 60, what="it learns")
     assert len(parts_of(run)) == 3
     command.process.kill()
     command.process.wait()
-    wait("all parts are gone", lambda: not parts_of(run), 30)
+    wait_for(lambda: not parts_of(run), 30, what="all parts are gone")
     assert json.loads((run / "summary.json").read_text())["stopped"] == "interrupted"
 
 
@@ -183,7 +172,7 @@ def test_an_actor_without_a_token_or_with_a_wrong_one_is_told_what_to_do(tmp_pat
     assert "no token" in said and "--token-file" in said
     run = tmp_path / "run"
     started("learner", "reach", *SMALL, "--run", str(run), "--port", "0")
-    address = wait("the hub listens", lambda: json.loads((run / "hub.json").read_text())["address"])
+    address = wait_for(lambda: json.loads((run / "hub.json").read_text())["address"], 60, what="the hub listens")
     said = started("actor", "reach", "--learner", address, environment={"TANDEM_TOKEN": "x" * 43}).ends(code=2)
     assert "token" in said and "Traceback" not in said, said
     token = {"TANDEM_TOKEN": (run / "token").read_text()}
@@ -199,10 +188,10 @@ def test_an_actor_without_a_token_or_with_a_wrong_one_is_told_what_to_do(tmp_pat
 def test_a_real_time_actor_keeps_its_rate_while_the_learner_is_away(tmp_path: Path, started: Callable[..., Command]) -> None:
     run = tmp_path / "run"
     learner = started("learner", "reach", *SMALL, "--updates-per-actor-step", "4", "--run", str(run), "--port", "0")
-    wait("the hub listens", lambda: (run / "hub.json").exists())
+    wait_for(lambda: (run / "hub.json").exists(), 60, what="the hub listens")
     spool = ("--spool", str(tmp_path / "spool"))
     actor = started("actor", "reach", "--run", str(run), "--pace", "realtime", "--timeout", "2", "--max-steps", "80", *spool)
-    wait("it has begun", lambda: api(run, "/api/clocks")["actor_step"] > 5)
+    wait_for(lambda: api(run, "/api/clocks")["actor_step"] > 5, 60, what="it has begun")
     address = json.loads((run / "hub.json").read_text())["address"]
     learner.interrupt()
     began = time.monotonic()
@@ -212,15 +201,15 @@ def test_a_real_time_actor_keeps_its_rate_while_the_learner_is_away(tmp_path: Pa
     lasted = time.monotonic() - began
     # at most 75 steps at 10 Hz were left when the learner went
     assert lasted < 75 / 10 + 4.0, f"{lasted:.1f} s: it waited for the learner"
-    wait("all of it is there", lambda: api(run, "/api/clocks")["actor_step"] == 80)
-    wait("the trainer is back", lambda: api(run, "/api/status")["trainer"]["alive"])
+    wait_for(lambda: api(run, "/api/clocks")["actor_step"] == 80, 60, what="all of it is there")
+    wait_for(lambda: api(run, "/api/status")["trainer"]["alive"], 60, what="the trainer is back")
     again.interrupt()
 
 
 def test_a_stop_before_the_trainer_has_begun_is_clean(tmp_path: Path, started: Callable[..., Command]) -> None:
     run = tmp_path / "run"
     command = started("train", "reach", *SMALL, "--run", str(run))
-    wait("the hub listens", lambda: (run / "hub.json").exists())
+    wait_for(lambda: (run / "hub.json").exists(), 60, what="the hub listens")
     command.process.send_signal(signal.SIGINT)
     said = command.ends(code=130)
     assert "stopped" in said and "Traceback" not in said and not parts_of(run)

@@ -14,6 +14,7 @@ from tandem.link.hub import Hub
 from tandem.teleop.steering import Reading
 from tandem.training.teaching import teach
 from tandem.types import Spec
+from tests.waiting import wait_for
 
 
 class Recording:
@@ -31,10 +32,10 @@ class Recording:
 
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
-        wait(lambda: self.hub is not None and self.hub._loop is not None and self.do(self.hub.stage.actors), "the robot")
+        wait_for(lambda: self.hub is not None and self.hub._loop is not None and self.do(self.hub.stage.actors), what="the robot")
         self.source = self.do(self.stage.actors)[0]
         self.do(self.stage.watch, self.source, self.views.append)
-        wait(lambda: self.views, "a view")
+        wait_for(lambda: self.views, what="a view")
 
     @property
     def stage(self) -> Any:
@@ -59,7 +60,7 @@ class Recording:
     def reach(self) -> None:
         """Take control and bring the tool to the ball, as the page shows it."""
         assert self.do(self.stage.take, "page-1", self.source) == ""
-        wait(lambda: self.views[-1].holder == "page-1", "control")
+        wait_for(lambda: self.views[-1].holder == "page-1", what="control")
         self.order("start")
 
         def arrived() -> bool:
@@ -68,16 +69,7 @@ class Recording:
             self.do(self.stage.steer, "page-1", list(wanted / max(1.0, np.abs(wanted).max())))
             return self.state["phase"] == "judging"
 
-        wait(arrived, "the ball")
-
-
-def wait(condition: Callable[[], Any], what: str, seconds: float = 10.0) -> None:
-    until = threading.Event()
-    for _ in range(int(seconds / 0.02)):
-        if condition():
-            return
-        until.wait(0.02)
-    raise AssertionError(f"waited {seconds} s for {what}")
+        wait_for(arrived, what="the ball")
 
 
 def test_a_person_records_keeps_discards_and_does_again(tmp_path: Path) -> None:
@@ -85,16 +77,16 @@ def test_a_person_records_keeps_discards_and_does_again(tmp_path: Path) -> None:
     assert recording.state == {"kept": 0, "wanted": 2, "phase": "ready"}
     start = recording.views[-1].observation["to_ball"]
     recording.order("keep")  # nothing to keep yet
-    wait(lambda: "does not fit while ready" in recording.views[-1].notice, "the objection")
+    wait_for(lambda: "does not fit while ready" in recording.views[-1].notice, what="the objection")
     recording.reach()
     recording.order("redo")
-    wait(lambda: recording.state["phase"] == "ready" and recording.views[-1].observation["to_ball"] == start, "the same start again")
+    wait_for(lambda: recording.state["phase"] == "ready" and recording.views[-1].observation["to_ball"] == start, what="the same start")
     recording.reach()
     recording.order("keep")
-    wait(lambda: recording.state == {"kept": 1, "wanted": 2, "phase": "ready"}, "one more")
-    wait(lambda: recording.views[-1].observation["to_ball"] != start, "another start")
+    wait_for(lambda: recording.state == {"kept": 1, "wanted": 2, "phase": "ready"}, what="one more")
+    wait_for(lambda: recording.views[-1].observation["to_ball"] != start, what="another start")
     recording.order("start")
-    wait(lambda: recording.views[-1].step >= 2, "steps")
+    wait_for(lambda: recording.views[-1].step >= 2, what="steps")
     recording.order("discard")
     recording.reach()
     recording.order("keep")
@@ -113,13 +105,13 @@ def test_a_person_records_keeps_discards_and_does_again(tmp_path: Path) -> None:
 def test_a_person_may_be_the_judge(tmp_path: Path) -> None:
     recording = Recording(tmp_path, 1, reward_source="person")
     recording.order("start")
-    wait(lambda: recording.views[-1].step >= 2, "steps")
+    wait_for(lambda: recording.views[-1].step >= 2, what="steps")
     recording.do(recording.stage.order, "label", recording.source, {"success": False})
-    wait(lambda: recording.state["phase"] == "judging", "the end")
+    wait_for(lambda: recording.state["phase"] == "judging", what="the end")
     recording.order("keep")
-    wait(lambda: "only successes are kept" in recording.views[-1].notice, "the objection")
+    wait_for(lambda: "only successes are kept" in recording.views[-1].notice, what="the objection")
     recording.do(recording.stage.order, "label", recording.source, {"success": True})  # on second thoughts
-    wait(lambda: "keep, discard or redo?" in recording.views[-1].notice, "the question")
+    wait_for(lambda: "keep, discard or redo?" in recording.views[-1].notice, what="the question")
     recording.order("keep")
     recording.thread.join(10)
     steps = read_recording(recording.result[0]).transitions
