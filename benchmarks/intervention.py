@@ -3,7 +3,8 @@
     python -m benchmarks.intervention [--quick] [--json] [--seeds 0 1 2] [--runs FOLDER]
 
 One robot and one person, in turns with the learner (reproducible to the last bit), two learner steps for each step of the robot: what a
-learner of some twenty steps a second makes beside a robot at 10 Hz.
+learner of some twenty steps a second makes beside a robot at 10 Hz. Both runs have the recipe's settings. It imitates corrections
+(`agent.imitation`); alone there are none, so that run is RLPD as it always was.
 
 * `solved_with`: runs with the person that reach 90 % success *without* help (an evaluation of 50 episodes, every 250 steps of the robot,
   with actions drawn as on the robot: the most likely action lags behind in the middle of training, docs/gear_learning.md).
@@ -77,10 +78,12 @@ class Outcome:
     """Of the person's steps, by tenths of the run."""
 
 
-def one_run(seed: int, operator: str, demos: Path, path: Path, display: Display, quick: bool) -> Outcome:
+def one_run(seed: int, operator: str, demos: Path, path: Path, display: Display, quick: bool, imitation: float | None) -> Outcome:
+    recipe = RECIPES[TASK]()
     config = replace(
-        RECIPES[TASK](),
+        recipe,
         task=TASK,
+        agent=recipe.agent if imitation is None else replace(recipe.agent, imitation=imitation),
         demos=(demos,),
         seed=seed,
         operator=operator,
@@ -206,12 +209,17 @@ def _delays(asked: list[tuple[float, np.ndarray]], executed: list[tuple[float, l
 
 
 def main(
-    seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_intervention")
+    seeds: tuple[int, ...] = (0, 1, 2),
+    imitation: float | None = None,
+    quick: bool = False,
+    json: bool = False,
+    runs: Path = Path("runs/benchmark_intervention"),
 ) -> None:
     """A person beside the robot.
 
     Args:
         seeds: Two runs each: with the person and without.
+        imitation: Weight of doing as the person did, instead of the recipe's.
         quick: One seed and a few hundred steps, to see that it runs.
         json: One JSON object instead of the table.
         runs: Folder of all the runs.
@@ -224,7 +232,7 @@ def main(
     for seed in seeds[:1] if quick else seeds:
         demos = record_demos(make(TASK), make_expert(TASK, seed), DEMOS, runs / f"demos_{seed}", seed)
         for operator, done in outcomes.items():
-            done.append(one_run(seed, operator, demos, runs / f"{operator.replace(':', '_')}_{seed}", display, quick))
+            done.append(one_run(seed, operator, demos, runs / f"{operator.replace(':', '_')}_{seed}", display, quick, imitation))
     helped, alone = outcomes["person:scripted"], outcomes["none"]
     latency = key_to_action(10 if quick else 200)
     report = Report(

@@ -164,6 +164,11 @@ class Transition:
     def last(self) -> bool:
         return self.terminated or self.truncated
 
+    @property
+    def corrected(self) -> bool:
+        """A person put this action in the place of one that a policy had proposed; in a demonstration there was none to correct."""
+        return self.intervened and self.policy_version >= 0
+
 
 Array = Any
 """NumPy's on the host, JAX's inside a jitted function."""
@@ -181,6 +186,8 @@ class Batch(NamedTuple):
     masks: Array
     """(...) float32: 1 - terminated. A time-out keeps its mask of 1, so its future is valued."""
     next_observations: Array
+    corrected: Array = None
+    """(...) float32: 1 where a person put this action in the place of the policy's."""
     raw: dict[str, Array] = {}  # noqa: RUF012 (never written to)
     """Entries of another dtype than float32 (images), by name, as they are."""
     next_raw: dict[str, Array] = {}  # noqa: RUF012

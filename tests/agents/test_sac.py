@@ -228,6 +228,16 @@ def test_settings_that_cannot_be_are_refused_by_name(settings: dict, named: str)
         SACConfig(**settings)
 
 
+def test_where_nobody_corrected_imitation_changes_nothing() -> None:
+    imitating = dataclasses.replace(AGENT, config=dataclasses.replace(CONFIG, imitation=3.0))
+    batch = batch_of()
+    plain, _ = AGENT.update(AGENT.init(0), batch)
+    same, info = imitating.update(imitating.init(0), batch._replace(corrected=np.zeros_like(batch.masks)))
+    assert float(info["actor/correction_loss"]) == 0.0
+    for one, other in zip(jax.tree.leaves(plain), jax.tree.leaves(same), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
 def test_defaults_are_those_of_hil_serl() -> None:
     config = SACConfig()
     assert (config.discount, config.cta_ratio, config.critic_ensemble_size, config.critic_subsample_size) == (0.97, 2, 2, None)
@@ -238,4 +248,5 @@ def test_defaults_are_those_of_hil_serl() -> None:
         None,
     )
     assert (config.learning_rate, config.weight_decay, config.critic_dropout, config.hidden) == (3e-4, 0.0, 0.0, (256, 256))
+    assert config.imitation == 0.0, "corrections are data like any other"
     assert config != CONFIG

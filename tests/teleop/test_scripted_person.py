@@ -10,7 +10,7 @@ from tandem.teleop.scripted_person import Manner, ScriptedPerson
 from tandem.teleop.steering import Steering
 from tandem.training.operators import make_operators, scripted_people
 
-MANNER = Manner(often=1.0, look_on=(5, 5), compare=4, correct=(3, 3), try_again=(4, 4), see_through=30)
+MANNER = Manner(often=1.0, look_on=(5, 5), compare=4, correct=(3, 3), try_again=(4, 4), see_through=30, trust=0.0)
 PROPOSED = np.zeros(1, np.float32)
 
 
@@ -63,16 +63,17 @@ def test_late_in_an_episode_it_sees_it_through() -> None:
     assert episode(standing_in, [1.0] * 40) == [False] * 30 + [True] * 10
 
 
-def test_it_helps_less_as_the_policy_succeeds_alone() -> None:
-    standing_in, _ = person()
-    shares = [standing_in.readiness]
+def test_it_looks_on_for_longer_as_the_policy_succeeds_alone() -> None:
+    standing_in, _ = person(trust=3.0)
+    assert standing_in.managed_alone == 0.0
+    first = episode(standing_in, [1.0] * 40)
     for _ in range(10):
         episode(standing_in, [0.5**step for step in range(10)])  # ends before its time: a success
-        shares.append(standing_in.readiness)
-    assert shares[0] == 1.0 and shares[-1] == 0.0
-    assert not any(episode(standing_in, [1.0] * 40)), "one that always succeeds may stand for once"
-    # forty steps without success: one of ten, so one time in ten it helps
-    assert standing_in.readiness == pytest.approx(0.1)
+    assert standing_in.managed_alone == 1.0
+    last = episode(standing_in, [1.0] * 40)
+    assert first.index(True) == 5 and last.index(True) == 20
+    assert sum(last) < sum(first)
+    assert standing_in.managed_alone == pytest.approx(0.9), "one of ten was helped"
 
 
 def test_some_episodes_are_the_policys_own_whatever_happens() -> None:
@@ -81,11 +82,11 @@ def test_some_episodes_are_the_policys_own_whatever_happens() -> None:
     assert 80 <= sum(helped) <= 120  # half of 200, and three standard deviations of 7
 
 
-def test_a_success_with_help_does_not_make_it_less_ready() -> None:
+def test_a_success_with_help_is_none_that_was_managed_alone() -> None:
     standing_in, _ = person()
     for _ in range(10):
         episode(standing_in, [1.0] * 10)
-    assert standing_in.readiness == 1.0
+    assert standing_in.managed_alone == 0.0
 
 
 def test_the_same_seed_helps_at_the_same_moments_and_a_saved_one_goes_on() -> None:

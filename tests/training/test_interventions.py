@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from tandem.agents.sac import SACConfig
+from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
+from tandem.data.mixing import Mixture
 from tandem.envs.registry import make, make_expert
 from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
@@ -63,6 +65,25 @@ def test_corrections_are_flagged_stored_and_demonstrations_from_then_on(demos: P
     told = {name.rsplit("/", 1)[1]: value for name, value in row.items() if name.startswith("environment/episode/")}
     assert told["success_alone"] + told["success_helped"] == pytest.approx(told["success"])
     assert 0 < told["intervention_share"] < 1 and told["intervention_count"] > 0
+
+
+def test_batches_say_which_actions_were_put_in_the_place_of_a_policys(demos: Path, tmp_path: Path) -> None:
+    """A demonstration was a person's too, but there was no policy to correct."""
+    run = RunFolder.create(tmp_path / "run", SMALL, make("reach").get_wrapper_attr("task_spec"))
+    shown = load_demos(demos, run.spec)
+    assert all(step.intervened and not step.corrected for step in shown)
+    own, corrected = replace(shown[0], intervened=False, policy_version=3), replace(shown[1], policy_version=3)
+    assert not own.corrected and corrected.corrected
+    with Journal.create(tmp_path / "journal.db", run.spec) as journal:
+        learner = Trainer(SMALL, run, run.spec, shown[2:], Display("quiet"), InprocLink(journal)).learner
+        learner.remember([own, corrected])
+    by_age = np.arange(len(shown[2:]) + 1)
+    assert learner.demos.rows(by_age).corrected.tolist() == [0.0] * len(shown[2:]) + [1.0]
+    assert learner.online.rows(np.arange(2)).corrected.tolist() == [0.0, 1.0]
+    mixed = Mixture(learner.demos, learner.online, 64).sample(np.random.default_rng(0), 2)
+    actions = mixed.actions[mixed.corrected == 1.0]
+    assert len(actions) and (actions == corrected.action).all()
+    run.close()
 
 
 def test_a_run_with_a_person_is_resumed_bit_for_bit(demos: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
     y    = r + γ · mask · (minᵢ Q'ᵢ(s', a') - α log π(a'|s'))     td_target (the α term with `backup_entropy`)
     L_Q  = mean over members and batch of (Qᵢ(s, a) - y)²         critic_loss
     L_π  = mean over batch of α log π(ã|s) - meanᵢ Qᵢ(s, ã)       actor_loss
+    L_C  = mean over batch of corrected · |ã - a|²                correction_loss (with `imitation`, added to L_π)
     L_α  = α · (H - H_target)                                     temperature_loss
 
     L_PPO = mean of max(-A ρ, -A clip(ρ, 1-ε, 1+ε)),  ρ = π(a|s) / π_old(a|s)      clipped_surrogate
@@ -52,6 +53,15 @@ def actor_loss(qs: Array, log_pi: Array, alpha: Array | float) -> Array:
     """High value in the mean of the members, high entropy."""
     assert log_pi.ndim == 1 and qs.shape[1:] == log_pi.shape, (qs.shape, log_pi.shape)
     return jnp.mean(alpha * log_pi - qs.mean(axis=0))
+
+
+def correction_loss(a: Array, shown: Array, corrected: Array) -> Array:
+    """Squared distance of the policy's drawn actions from those a person put in their place, where one did (corrected 1, elsewhere 0).
+
+    Drawn, not most likely: the spread costs too, so where a person showed what to do the policy becomes sure of it.
+    """
+    assert a.shape == shown.shape and corrected.shape == a.shape[:1], (a.shape, shown.shape, corrected.shape)
+    return jnp.mean(corrected * jnp.sum((a - shown) ** 2, axis=1))
 
 
 def temperature_loss(alpha: Array, entropy: Array, target_entropy: float) -> Array:

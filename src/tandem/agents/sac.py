@@ -19,7 +19,16 @@ from jax import Array
 
 from tandem.agents.adam import Adam, AdamState
 from tandem.agents.arrays import from_arrays, to_arrays
-from tandem.agents.losses import actor_loss, critic_loss, positive, random_subset, raw_of_positive, td_target, temperature_loss
+from tandem.agents.losses import (
+    actor_loss,
+    correction_loss,
+    critic_loss,
+    positive,
+    random_subset,
+    raw_of_positive,
+    td_target,
+    temperature_loss,
+)
 from tandem.errors import ConfigError
 from tandem.networks.ensemble import Ensemble
 from tandem.networks.mlp import ACTIVATIONS
@@ -64,6 +73,10 @@ class SACConfig:
     """LayerNorm in the critics; without it values of unseen actions run away."""
     critic_dropout: float = 0.0
     """Share of the critics' hidden units dropped in each update."""
+    imitation: float = 0.0
+    """Weight, in the actor's loss, of doing as a person did who corrected the policy; 0: corrections are data like any other (ours)."""
+    imitation_steps: int = 10_000
+    """Actor updates after which that weight has fallen to 0, in a straight line: by then outcomes alone say what is best (ours)."""
     std_min: float = 1e-5
     """Lower bound of the policy's standard deviation, before tanh."""
     std_max: float = 5.0
@@ -80,6 +93,8 @@ class SACConfig:
             ("temperature_init", 1e-8, np.inf),
             ("learning_rate", 0.0, np.inf),
             ("weight_decay", 0.0, np.inf),
+            ("imitation", 0.0, np.inf),
+            ("imitation_steps", 1, np.inf),
             ("std_min", 0.0, self.std_max),
         ):
             value = getattr(self, name)
@@ -221,20 +236,25 @@ class SAC:
         }
 
     def update_actor(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
-        """The policy towards actions that the critics, in their mean, value; not too sure of itself."""
+        """The policy towards actions that the critics, in their mean, value, and those it was corrected to; not too sure of itself."""
         key, action_key, critic_key = jax.random.split(state.key, 3)
         s, alpha = jnp.asarray(batch.observations), positive(state.temperature)
 
-        def loss(actor: TanhGaussian) -> tuple[Array, Array]:
+        def loss(actor: TanhGaussian) -> tuple[Array, Info]:
             a, log_pi = actor.sample(s, action_key)
             qs = state.critic(_pairs(s, a), critic_key)
-            return actor_loss(qs, log_pi, alpha), -log_pi.mean()
+            value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": -log_pi.mean()}
+            if self.config.imitation:
+                distance = correction_loss(a, jnp.asarray(batch.actions), jnp.asarray(batch.corrected))
+                value += self._imitation(state) * distance
+                info["actor/correction_loss"] = distance
+            return value, info
 
-        (value, entropy), gradient = jax.value_and_grad(loss, has_aux=True)(state.actor)
+        (value, info), gradient = jax.value_and_grad(loss, has_aux=True)(state.actor)
         finite = _finite((gradient, batch))
         actor, optimiser = self._adam.step(state.actor, state.actor_optimiser, gradient, finite)
         state = state._replace(actor=actor, actor_optimiser=optimiser, key=key, dropped_updates=state.dropped_updates + ~finite)
-        return state, {"actor/actor_loss": value, "actor/entropy": entropy, "actor/grad_norm": _norm(gradient)}
+        return state, {"actor/actor_loss": value, **info, "actor/grad_norm": _norm(gradient)}
 
     def update_temperature(self, state: SACState, entropy: Array) -> tuple[SACState, Info]:
         """The weight of the entropy, so that the policy is as random as `target_entropy` asks."""
@@ -248,6 +268,10 @@ class SAC:
         raw, optimiser = Adam(self.config.learning_rate).step(state.temperature, state.temperature_optimiser, gradient, finite)
         state = state._replace(temperature=raw, temperature_optimiser=optimiser, dropped_updates=state.dropped_updates + ~finite)
         return state, {"temperature/temperature_loss": value, "actor/temperature": positive(raw)}
+
+    def _imitation(self, state: SACState) -> Array:
+        """What a correction weighs by now."""
+        return self.config.imitation * jnp.maximum(0.0, 1.0 - state.actor_optimiser.steps / self.config.imitation_steps)
 
     @property
     def _adam(self) -> Adam:

@@ -69,6 +69,7 @@ def _side_by_side(left: Batch, right: Batch) -> Batch:
         rewards=joined(left.rewards, right.rewards),
         masks=joined(left.masks, right.masks),
         next_observations=joined(left.next_observations, right.next_observations),
+        corrected=joined(left.corrected, right.corrected),
         raw={name: joined(array, right.raw[name]) for name, array in left.raw.items()},
         next_raw={name: joined(array, right.next_raw[name]) for name, array in left.next_raw.items()},
     )

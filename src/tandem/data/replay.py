@@ -34,6 +34,7 @@ class Replay:
         self._observations, self._next_observations = (np.zeros((capacity, self._layout.size), np.float32) for _ in range(2))
         self._actions = np.zeros((capacity, spec.action_dim), np.float32)
         self._rewards, self._masks = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)
+        self._corrected = np.zeros(capacity, np.float32)
         self._raw, self._next_raw = (_raw_columns(spec, self._layout, capacity) for _ in range(2))
         self._episodes = np.zeros(capacity, np.int64)
         """Which episode each row is of, as a hash of its source and number."""
@@ -50,6 +51,7 @@ class Replay:
         self._rewards[row] = transition.reward
         self._episodes[row] = hash((transition.source, transition.episode))
         self._masks[row] = 0.0 if transition.terminated else 1.0
+        self._corrected[row] = transition.corrected
         for columns, observation in ((self._raw, transition.observation), (self._next_raw, transition.next_observation)):
             _store_raw(columns, row, observation)
         self.inserted += 1
@@ -72,7 +74,7 @@ class Replay:
         return removed
 
     def _columns(self) -> list[np.ndarray]:
-        plain = [self._observations, self._next_observations, self._actions, self._rewards, self._masks, self._episodes]
+        plain = [self._observations, self._next_observations, self._actions, self._rewards, self._masks, self._corrected, self._episodes]
         return [*plain, *self._raw.values(), *self._next_raw.values()]
 
     def sample(self, rng: np.random.Generator, shape: int | tuple[int, ...]) -> Batch:
@@ -92,6 +94,7 @@ class Replay:
             rewards=self._rewards.take(places),
             masks=self._masks.take(places),
             next_observations=self._next_observations.take(places, axis=0),
+            corrected=self._corrected.take(places),
             raw={name: column.take(places, axis=0) for name, column in self._raw.items()},
             next_raw={name: column.take(places, axis=0) for name, column in self._next_raw.items()},
         )

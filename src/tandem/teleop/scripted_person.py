@@ -1,11 +1,11 @@
-"""A stand-in for the person beside the robot: lets the policy try, corrects it when it strays or stands, and helps less as it succeeds.
+"""A stand-in for the person beside the robot: lets the policy try, corrects it briefly, and helps less as it succeeds.
 
-It does what people are advised to do. Some episodes it leaves to the policy altogether: exploring, and failing, is the policy's part, and
-a policy that is always rescued learns that standing still is worth something. In the others it looks on for a while, then compares how far
-from the goal things look now and some steps ago: no nearer means standing, further away means straying. Then it corrects, in a way that the
-policy could learn, and sees the episode through, so that early training has rewards to learn from. How often it helps at all follows the
-share of its last episodes that the policy did not manage alone; so it tapers off by itself. It sees what the policy sees, and that an
-episode ended before its time, which is success.
+It does what people are advised to do. Some episodes it leaves to the policy altogether: exploring, and failing, is the policy's part. In
+the others it looks on for a while, then compares how far from the goal things look now and some steps ago: no nearer means standing,
+further away means straying. Then it corrects for a moment, in a way that the policy could learn, and lets it try again from there: so
+every part of the task is tried by the policy first and shown by the person where it got stuck. Late in an episode it sees it through, so
+that early training has rewards to learn from. The more episodes the policy manages alone, the longer it looks on; so it tapers off by
+itself. It sees what the policy sees, and that an episode ended before its time, which is success.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from tandem.types import Observation
 class Manner:
     """How a person helps; counts are in steps, pairs are drawn from evenly."""
 
-    often: float = 0.6
-    """Share of the episodes in which it helps if need be, at first; the others are the policy's own."""
+    often: float = 0.9
+    """Share of the episodes in which it helps if need be; the others are the policy's own."""
     look_on: tuple[int, int] = (8, 15)
     """At the start of an episode, whatever the policy does."""
+    trust: float = 1.0
+    """How much longer it looks on for a policy that always succeeds alone (1: twice as long); in proportion for one that often does."""
     compare: int = 8
     """How far back it looks to see whether it goes forward."""
     nearer: float = 0.15
     """Share of the distance that must be gone meanwhile; less is standing."""
-    see_through: int = 0
+    see_through: int = 60
     """From this step of an episode on, a correction goes on until the end; before it, only for a moment."""
-    correct: tuple[int, int] = (8, 20)
+    correct: tuple[int, int] = (6, 12)
     """That moment."""
-    try_again: tuple[int, int] = (6, 15)
+    try_again: tuple[int, int] = (4, 8)
     """What the policy gets after it, before the person looks again."""
     remember: int = 10
-    """Episodes by which it judges how much help is needed."""
+    """Episodes by which it judges how often the policy succeeds alone."""
 
 
 class ScriptedPerson:
@@ -66,17 +68,17 @@ class ScriptedPerson:
         self._distances: list[float] = []
 
     @property
-    def readiness(self) -> float:
-        """How much help is needed: the share of the last episodes that were not managed alone."""
-        return 1.0 - sum(self._alone) / len(self._alone) if self._alone else 1.0
+    def managed_alone(self) -> float:
+        """Share of the last episodes that the policy managed without help."""
+        return sum(self._alone) / len(self._alone) if self._alone else 0.0
 
     def reset(self) -> None:
         if self._step:
             self._alone.append(self._step < self._longest and not self._helped)
         self._step, self._helped, self._left = 0, False, 0
         self._distances = []
-        self._next_look = self._drawn(self.manner.look_on)
-        if self._random.uniform() >= self.manner.often * self.readiness:
+        self._next_look = round(self._drawn(self.manner.look_on) * (1 + self.manner.trust * self.managed_alone))
+        if self._random.uniform() >= self.manner.often:
             self._next_look = self._longest  # this one is the policy's own
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:

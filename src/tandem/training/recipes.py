@@ -34,9 +34,10 @@ def gear_assembly() -> TrainConfig:
     """Found by experiment; docs/gear_learning.md has what each difference is worth.
 
     Eight simulations beside the learner are cheap data. A larger step, faster targets and a shorter horizon learn the same skill
-    in half the learner steps. It stops when two evaluations of 100 episodes in a row fail at most once.
+    in half the learner steps. Where a person corrects, doing as they did counts beside the critics' word
+    (docs/person-in-the-loop.md). It stops when two evaluations of 100 episodes in a row fail at most once.
     """
-    agent = SACConfig(learning_rate=1e-3, soft_target_update_rate=0.01, discount=0.95)
+    agent = SACConfig(learning_rate=1e-3, soft_target_update_rate=0.01, discount=0.95, imitation=3.0)
     return TrainConfig(
         agent=agent,
         num_envs=8,
