@@ -6,9 +6,10 @@ from gymnasium.vector import AutoresetMode
 
 from tandem.envs.batch import BatchEnv
 from tandem.envs.gear_assembly import GearAssembly
-from tandem.envs.gear_assembly.practice import LOWEST_START, ON_THE_PEG, STEP_DOWN, STEP_UP, Levels, Practice
+from tandem.envs.gear_assembly.practice import LOWEST_START, ON_THE_PEG, STEP_DOWN, STEP_UP, Levels
 from tandem.envs.gear_assembly.task import GearOptions
 from tandem.envs.registry import make_batch
+from tandem.envs.task import Practice
 from tandem.errors import ConfigError
 
 

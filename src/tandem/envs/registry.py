@@ -17,13 +17,12 @@ from tandem.envs.cartpole import CartPole
 from tandem.envs.foreign import ForeignBatch, ForeignEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearCorrector, GearExpert, gear_distance
-from tandem.envs.gear_assembly.practice import Practice
 from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.reach import Reach, ReachExpert, reach_distance
 from tandem.envs.recall import Recall
 from tandem.envs.shaping import Reward
 from tandem.envs.single import SingleEnv
-from tandem.envs.task import Task
+from tandem.envs.task import Practice, Task
 from tandem.errors import ConfigError, UnknownTaskError
 from tandem.types import Observation
 

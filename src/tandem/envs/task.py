@@ -17,6 +17,7 @@ import mujoco
 import mujoco.batch
 import numpy as np
 
+from tandem.errors import ConfigError
 from tandem.types import Observation, Spec, Symmetry
 
 Rows = slice | np.ndarray
@@ -39,6 +40,20 @@ class Judgement:
     success: np.ndarray
     terms: Mapping[str, np.ndarray] = field(default_factory=dict)
     """The reward's parts by name, where it has any; their sum is the reward up to rounding."""
+
+
+@dataclass(frozen=True)
+class Practice:
+    """Episodes that are easier, or of other physics, than those a policy is judged by. For learning in simulation only."""
+
+    curriculum: bool = False
+    """Begin with easy episodes; each simulation makes its own harder as it succeeds."""
+    randomise: float = 0.0
+    """Largest relative change of friction, bearings and stiffness from episode to episode."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.randomise < 1:
+            raise ConfigError(f"randomise must be from 0 to below 1 (a friction of 0 or less is none), got {self.randomise}")
 
 
 class Task(ABC):

@@ -10,7 +10,7 @@ import tyro
 
 from tandem.agents.ppo import PPOConfig
 from tandem.agents.rnd import RNDConfig
-from tandem.envs.gear_assembly.practice import Practice
+from tandem.envs.task import Practice
 from tandem.errors import ConfigError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tandem.agents.ppo import PPOConfig
 from tandem.agents.rnd import RNDConfig
-from tandem.envs.gear_assembly.practice import Practice
+from tandem.envs.task import Practice
 from tandem.errors import ConfigError
 from tandem.training.ppo_config import OnPolicyConfig
 from tandem.training.rsl_rl_config import read_rsl_rl_config

@@ -11,31 +11,16 @@ factor of 1 - r to 1 + r. What works for all of them has a better chance with a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import mujoco.batch
 import numpy as np
 
 from tandem.envs.task import Rows
-from tandem.errors import ConfigError
 
 STEP_UP, STEP_DOWN = 0.1, 0.05
 ON_THE_PEG = 0.4
 """The level at which an episode begins at the peg's tip."""
 LOWEST_START = 3e-3
 """Of the gear's bottom over the board at level 0 (m)."""
-
-
-@dataclass(frozen=True)
-class Practice:
-    curriculum: bool = False
-    """Begin with easy episodes; each simulation makes its own harder as it succeeds."""
-    randomise: float = 0.0
-    """Largest relative change of friction, bearings and stiffness from episode to episode."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.randomise < 1:
-            raise ConfigError(f"randomise must be from 0 to below 1 (a friction of 0 or less is none), got {self.randomise}")
 
 
 class Levels:
@@ -64,7 +49,8 @@ class Levels:
 
     def start(self, row: int, peg: float) -> float:
         """Height of the gear's bottom over the board, before what the task adds to it; `peg` is that of the peg's tip."""
-        return LOWEST_START + min(1.0, float(self.level[row]) / ON_THE_PEG) * (peg - LOWEST_START) if self.level[row] < ON_THE_PEG else peg
+        climbed = min(1.0, float(self.level[row]) / ON_THE_PEG)
+        return LOWEST_START + climbed * (peg - LOWEST_START) if climbed < 1 else peg
 
     def memory(self) -> dict[str, np.ndarray]:
         return {"level": self.level, "lived": self._lived, "succeeded": self._succeeded} if self._curriculum else {}

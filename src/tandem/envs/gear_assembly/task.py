@@ -15,11 +15,11 @@ import mujoco.batch
 import numpy as np
 
 from tandem.envs.arm import CartesianControl, ControlLimits, Impedance, InverseKinematics
-from tandem.envs.gear_assembly.practice import Levels, OtherPhysics, Practice
+from tandem.envs.gear_assembly.practice import Levels, OtherPhysics
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, NEIGHBOURS, PITCH, TEETH, Geometry, build_scene
 from tandem.envs.rotations import quat_multiply, rotate, rotvec_to_quat
 from tandem.envs.shaping import Reward, judged, shaped
-from tandem.envs.task import Judgement, Rows, Task, ids
+from tandem.envs.task import Judgement, Practice, Rows, Task, ids
 from tandem.types import Entry, Observation, Spec
 
 MM, DEGREE = 1e-3, np.pi / 180
