@@ -22,7 +22,7 @@ train: install ## record 25 demonstrations of the gear assembly and learn it
 	$(BIN)/tandem train gear_assembly --scripted-demos 25
 
 test: install browser check ## lint, types and all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 browser: # for the tests of the page, where it can be installed; they say what is missing otherwise
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 \

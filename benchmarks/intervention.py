@@ -182,7 +182,7 @@ def key_to_action(samples: int) -> np.ndarray:
 
 
 async def _steer(hub: Hub, spec: Spec, samples: int) -> list[tuple[float, np.ndarray]]:
-    """As a page does, in the hub's loop: 40 signs of life a second, and now and then another direction. Returns when, and which."""
+    """As a page does, in the hub's loop: 20 signs of life a second, and now and then another direction. Returns when, and which."""
     source, page, chance = hub.stage.actors()[0], "page", random.Random(0)
     asked = []
     hub.stage.take(page, source)
@@ -194,7 +194,7 @@ async def _steer(hub: Hub, spec: Spec, samples: int) -> list[tuple[float, np.nda
         until = time.monotonic() + 0.25 + 0.2 * chance.random()
         while time.monotonic() < until:
             hub.stage.steer(page, list(wanted))
-            await asyncio.sleep(0.025)
+            await asyncio.sleep(0.05)
     hub.stage.let_go(page)
     return asked
 

@@ -63,6 +63,10 @@ class Report:
             table.add_row(*row)
         console = Console()
         console.print(table)
+        told = {row[0] for row in self.rows}
+        for name, value in self.figures.items():
+            if name not in told:
+                console.print(f"{name} = {value:.4g}" + (" (wanted {} {:g})".format(*self.targets[name]) if name in self.targets else ""))
         for name in missing:
             console.print(f"[yellow]not measured[/]: {name}")
         for line in self.unmet():

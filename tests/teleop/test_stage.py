@@ -1,5 +1,6 @@
 """The stage between a page and an actor: real hub, real socket, real control loop."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,17 @@ def test_an_actor_shows_itself_only_while_somebody_watches(rig: Rig) -> None:
     steps = len(rig.stored())
     wait_for(lambda: len(rig.stored()) >= steps + 5, what="steps after that")
     assert len(seen) <= count + 1, "views go on though nobody watches"
+
+
+def test_who_looks_on_is_shown_a_dozen_views_a_second_however_fast_the_robot_is(tmp_path: Path) -> None:
+    with Rig(tmp_path, pace="fast") as rig:
+        seen: list[View] = []
+        watch(rig, seen)
+        wait_for(lambda: seen, what="a view")
+        before, steps = len(seen), seen[-1].steps
+        time.sleep(2.0)
+        shown, lived = len(seen) - before, seen[-1].steps - steps
+    assert 6 <= shown <= 27 and lived > 3 * shown
 
 
 def test_one_page_steers_at_a_time_and_the_others_are_told_why_not(rig: Rig) -> None:

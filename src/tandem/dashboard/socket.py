@@ -4,7 +4,7 @@ What all pages see alike is put into words once and sent to each: a state twice 
 Views of the robot are passed on as they come, the newest only. A page that does not read is sent less, and never waited for.
 
     to a page      text: JSON with a `kind`            binary: 4 bytes (length of the header), the header (JSON), the payload
-    from a page    text: JSON with `do`; `steer` comes 40 times a second while it holds control and is the sign that it is alive
+    from a page    text: JSON with `do`; `steer`, while it holds control, comes when a key changes and 20 times a second as a sign of life
 """
 
 from __future__ import annotations

@@ -17,7 +17,8 @@ from typing import Any
 from tandem.link.actors import ActorLine
 from tandem.link.messages import COMMANDS, BadFrame, Camera, Command, Control, Scene, View
 
-WATCH_HZ = 20
+WATCH_HZ, STEER_HZ = 12, 20
+"""Views a second at most, for who looks on and for who steers (a page draws what lies between). At 10 Hz every step is seen."""
 RENEW_S = 1.0
 """Between two requests for views."""
 LAPSE_S = 3.0
@@ -59,7 +60,7 @@ class Stage:
         return [line.hello.source for line in self._connected()]
 
     def watch(self, source: str, seen: Callable[[View], None], camera: str = "") -> Callable[[], None]:
-        """Be told every view of an actor, at most 20 a second; `seen` must be quick. Returns what ends it.
+        """Be told every view of an actor, at most 12 a second, 20 while a page steers it; `seen` must be quick. Returns what ends it.
 
         `camera`: ask for the pictures of that camera too (see `picture`).
         """
@@ -104,6 +105,8 @@ class Stage:
             self._release(other)  # one hand, one robot
         if self.holder(source) != page:
             self._holds[source] = _Hold(page, time.monotonic())
+            if source in self._seen and self._seen[source].watchers:
+                self._ask(source, self._seen[source], time.monotonic())
         return "" if self._tell(source, "take_over", {"holder": page}) else "the actor does not listen"
 
     def steer(self, page: str, axes: Sequence[float], fine: bool = False) -> None:
@@ -185,7 +188,7 @@ class Stage:
             self._seen[source].asked_at = -RENEW_S
 
     def _ask(self, source: str, entry: _Seen, now: float) -> None:
-        detail: dict[str, Any] = {"hz": WATCH_HZ}
+        detail: dict[str, Any] = {"hz": STEER_HZ if self.holder(source) else WATCH_HZ}
         if entry.scene is None:
             detail["scene"] = True
         if entry.cameras:

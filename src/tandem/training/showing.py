@@ -76,9 +76,10 @@ class Showing:
         if not self.watched:
             return
         now, said = self._clock(), (who, holder, state, notice)
-        if now - self._at < 1 / (self._hz if moved or said != self._said else _STANDING_HZ):
+        period = 1 / (self._hz if moved or said != self._said else _STANDING_HZ)
+        if now - self._at < period:
             return
-        self._at, self._said = now, said
+        self._at, self._said = max(self._at + period, now - period), said  # so that a step that came late does not hide the next one
         if self._scenery is None:
             self._scenery = self._make_scenery()
         if self._wants_scene:

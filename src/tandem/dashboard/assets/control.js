@@ -1,6 +1,7 @@
 // A person's hand: keys that are held, a gamepad, and the beat that says that this page is still there.
 
-const BEAT_MS = 25;
+const BEAT_MS = 25; // between two looks at a gamepad
+const ALIVE_MS = 45; // and at most every second of them says the same again
 
 const NAMES = { Space: "Space", Escape: "Esc", Enter: "Enter", Backspace: "⌫", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", ShiftLeft: "Shift" };
 export const keyName = (code) => NAMES[code] ?? code.replace(/^Key|^Digit/, "");
@@ -82,9 +83,12 @@ export class Hand {
     if (!this.holding || document.hidden) return; // who does not see the robot does not hold it
     const rests = !this.held.size && !(pad?.axes ?? []).some((axis) => Math.abs(axis) > 0.1);
     if (rests) this.turned = this.turn?.() ?? null; // a motion that has begun keeps its direction, wherever the person looks meanwhile
-    const message = { do: "steer", number: ++this.number, keys: [...this.held], turn: this.turned };
+    const message = { do: "steer", keys: [...this.held], turn: this.turned };
     if (pad) message.pad = { axes: pad.axes, buttons: pad.buttons };
-    this.send(message);
+    const said = JSON.stringify(message), now = performance.now();
+    if (said === this.said && now - this.saidAt < ALIVE_MS) return;
+    Object.assign(this, { said, saidAt: now });
+    this.send({ ...message, number: ++this.number });
   }
 
   /** Buttons count when they go down; the one that holds control, as long as it is down. */
