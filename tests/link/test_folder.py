@@ -12,6 +12,7 @@ from link_samples import SPEC, make_run, snapshot, step
 from tandem.data.journal import Journal
 from tandem.errors import FileMissing, FileUnreadable, SpecMismatch, StorageFull
 from tandem.link.folder import PHASES, Board, TrainerEnd, open_journal, read_policy_file, run_id, run_info, run_token
+from tandem.link.hub import Hub
 from tandem.types import Entry, Spec
 
 
@@ -40,6 +41,15 @@ def test_rows_that_a_dying_hub_committed_without_a_word_are_found_all_the_same(r
         assert trainer.receive() == []  # nobody said there was anything
         time.sleep(1.05)
         assert [t.seq for t in trainer.receive()] == [0]
+    trainer.close()
+
+
+def test_a_trainer_is_alive_from_its_first_word_on(run: Path) -> None:
+    """Not only from the hub's next look on: a view kept in between would call it dead for as long as it is the newest."""
+    hub, trainer = Hub(run), TrainerEnd(run, SPEC)
+    assert hub.status()["trainer"]["alive"] is False
+    trainer.beat(learner_step=0, phase="filling", steps_before=0, updates_per_actor_step=1.0)
+    assert hub.status()["trainer"] == {"alive": True, "phase": "filling", "ord": 0}
     trainer.close()
 
 

@@ -1,7 +1,17 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from tandem.agents.sac import SACConfig
+from tandem.envs.registry import make
+from tandem.link.folder import Board, TrainerEnd
+from tandem.training.beside import Beside
+from tandem.training.config import TrainConfig
+from tandem.training.display import Display
 from tandem.training.evaluate import evaluate, wilson
+from tandem.training.run import RunFolder
+from tandem.training.trainer import Trainer
 from tandem.types import Observation
 
 
@@ -27,6 +37,34 @@ def test_failures_last_to_the_time_out_and_have_no_success_time() -> None:
     result = evaluate("reach", lambda observation: np.zeros((len(observation["to_ball"]), 3)), range(8))
     assert not result.success.any() and (result.length == 30).all() and np.isnan(result.success_length)
     assert result.rate.low == 0.0
+
+
+def test_every_step_of_an_evaluation_is_a_sign_of_life() -> None:
+    turns: list[None] = []
+    result = evaluate("reach", towards_the_ball, range(4), lambda: turns.append(None))
+    assert len(turns) == result.length.max()
+    turns.clear()
+    evaluate("Pendulum-v1", lambda observation: np.zeros((1, 1)), [0, 1], lambda: turns.append(None))
+    assert len(turns) == 2 * 200
+
+
+def test_a_trainer_says_that_it_evaluates_as_long_as_it_does(tmp_path: Path) -> None:
+    """A page and the doctor call one dead whose heart has not beaten for five seconds; an evaluation may take longer."""
+    spec = make("reach").get_wrapper_attr("task_spec")
+    config = TrainConfig(task="reach", agent=SACConfig(hidden=(8,)), eval_episodes=2)
+    run = RunFolder.create(tmp_path / "run", config, spec)
+    link = TrainerEnd(run.path, spec)
+    trainer = Trainer(config, run, spec, [], Display("quiet"), link)
+    beside = Beside(trainer, link)
+    beside.say_where("training")
+    board = Board(run.path)
+    before = board["trainer_heartbeat"]
+    trainer.evaluate()
+    assert board["trainer_heartbeat"] - before >= 30, "once for every step of a policy that knows nothing"
+    assert board.phase == "evaluating"
+    board.close()
+    link.close()
+    run.close()
 
 
 def test_a_foreign_environment_is_judged_by_its_return() -> None:

@@ -236,8 +236,7 @@ class Hub:
             self._grant()
         if now - seen.ticked_at >= _TICK_S:
             seen.ticked_at = now
-            if board["trainer_heartbeat"] != seen.heartbeat:
-                seen.heartbeat, seen.alive_at = board["trainer_heartbeat"], now
+            self._feel_pulse(now)
             self._keep_time(now)
             self.stage.keep_time(now)
         if now - seen.kept_at >= _KEEP_LIVE_S:
@@ -246,6 +245,12 @@ class Hub:
         assert self._loop is not None
         soon = any(line.connected and line.fast for line in self._lines.values())
         self._next_look = self._loop.call_later(_LOOK_S if soon else _LOOK_SELDOM_S, self._look_at_board)
+
+    def _feel_pulse(self, now: float) -> bool:
+        """Whether the trainer is alive: its heart has beaten within the last seconds, at the latest just now."""
+        if self._board["trainer_heartbeat"] != self._seen.heartbeat:
+            self._seen.heartbeat, self._seen.alive_at = self._board["trainer_heartbeat"], now
+        return now - self._seen.alive_at < _DEAD_TRAINER_S
 
     def _keep_time(self, now: float) -> None:
         self._board["hub_heartbeat"] += 1
@@ -577,7 +582,7 @@ class Hub:
             "up_s": round(now - self._began, 1),
             "time": self._wall(),
             "trainer": {
-                "alive": now - self._seen.alive_at < _DEAD_TRAINER_S,
+                "alive": self._feel_pulse(now),
                 "phase": self._board.phase,
                 "ord": self._board["trainer_ord"],
             },

@@ -58,7 +58,7 @@ class Beside:
     def __init__(self, trainer: Trainer, link: TrainerEnd) -> None:
         self.trainer, self._link = trainer, link
         self.paused = False
-        trainer.before_evaluation = lambda: self.say_where("evaluating")
+        trainer.evaluating = lambda: self.say_where("evaluating")
 
     def begin(self, init_from: Path | None) -> None:
         """From the start. Steps may be there already: a trainer that died before its first checkpoint begins again with them."""

@@ -70,21 +70,25 @@ class Evaluation:
         return float(self.length[self.success].mean()) if self.success.any() else math.nan
 
 
-def evaluate(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
-    """One episode per seed. Rows that are done stand still, so that an evaluation costs no more than its steps."""
+def evaluate(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None] = lambda: None) -> Evaluation:
+    """One episode per seed. Rows that are done stand still, so that an evaluation costs no more than its steps.
+
+    `turn` is called before each of these: an evaluation may take long, and who makes it may have to show that it is alive.
+    """
     if task not in TASKS:
-        return _evaluate_foreign(task, act, seeds)
-    parts = [_evaluate_rows(task, act, seeds[i : i + MAX_ROWS]) for i in range(0, len(seeds), MAX_ROWS)]
+        return _evaluate_foreign(task, act, seeds, turn)
+    parts = [_evaluate_rows(task, act, seeds[i : i + MAX_ROWS], turn) for i in range(0, len(seeds), MAX_ROWS)]
     return Evaluation(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("success", "length", "returns")))
 
 
-def _evaluate_rows(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
+def _evaluate_rows(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None]) -> Evaluation:
     count = len(seeds)
     env = make_batch(task, count, autoreset=AutoresetMode.DISABLED)
     observation, _ = env.reset(seed=list(seeds))  # pyright: ignore[reportArgumentType]
     _begin(act)
     success, length, returns, running = np.zeros(count, bool), np.zeros(count, int), np.zeros(count), np.ones(count, bool)
     while running.any():
+        turn()
         observation, reward, terminated, truncated, info = env.step(act(observation))
         length += running
         returns += reward
@@ -93,7 +97,7 @@ def _evaluate_rows(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
     return Evaluation(success, length, returns)
 
 
-def _evaluate_foreign(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
+def _evaluate_foreign(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None]) -> Evaluation:
     """One after the other: Gymnasium's environments are not known to stand still."""
     env, lived = make(task), []
     for seed in seeds:
@@ -101,6 +105,7 @@ def _evaluate_foreign(task: str, act: Act, seeds: Sequence[int]) -> Evaluation:
         _begin(act)
         success, total, ended, length = False, 0.0, False, 0
         while not ended:
+            turn()
             action = act({name: values[None] for name, values in observation.items()})[0]
             observation, reward, terminated, truncated, info = env.step(action)
             ended, length, total = bool(terminated or truncated), length + 1, total + float(reward)

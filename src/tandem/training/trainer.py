@@ -65,8 +65,8 @@ class Trainer:
         self.progress = Progress()
         self.best: PolicySnapshot | None = None
         self.stop_reason: str | None = None
-        self.before_evaluation: Callable[[], None] = lambda: None
-        """Told to whoever must know that learning pauses for it."""
+        self.evaluating: Callable[[], None] = lambda: None
+        """Called at every step of an evaluation, for whoever must know that learning pauses for it and that this is alive."""
         self.watch: Watch = lambda row: ()
         self._busy_s = 0.0
         self._said: set[str] = set()
@@ -164,10 +164,9 @@ class Trainer:
 
     def evaluate(self) -> None:
         """On seeds of its own; keeps the best policy, and stops when it is good enough often enough in a row."""
-        self.before_evaluation()
         snapshot = self.learner.current_policy()
         act = act_with(snapshot, self.spec, self.config.seed if self.config.eval_stochastic else None)
-        result = evaluate(self.config.task, act, range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes))
+        result = evaluate(self.config.task, act, range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes), self.evaluating)
         score = float(result.rate.value) if has_success(self.spec) else float(result.returns.mean())
         self.report(
             {

@@ -431,7 +431,9 @@ class Page {
     text("clock-learner", number(clocks.learner_step));
     text("clock-actor", number(clocks.actor_step));
     text("clock-policy", number(clocks.policy_version));
-    const dead = !state.over && status.trainer && !status.trainer.alive && !state.recording;
+    // before its first step a trainer compiles, after its last it judges what it has learned: then it says nothing for a while
+    const silent = !clocks.learner_step || clocks.phase === "stopped";
+    const dead = !state.over && status.trainer && !status.trainer.alive && !state.recording && !silent;
     const phase = state.recording ? "recording" : state.over ? "over" : dead ? "no trainer" : clocks.phase ?? "";
     text("phase", phase);
     $("phase").className = `chip ${dead ? "dead" : phase}`;
