@@ -36,6 +36,7 @@ def test_the_witness_can_tell(tmp_path: Path) -> None:
     rig = Rig(tmp_path / "small", actors=1)
     try:
         rig.wait("all is well", rig.well)
+        rig.wait("more than four steps are noted", lambda: any(file.stat().st_size > 64 for file in rig.witness.iterdir()))
         rig.stand_still()
         assert rig.check() > 0
         [notes] = [file for file in rig.witness.iterdir() if file.stat().st_size > 64][:1]
