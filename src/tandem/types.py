@@ -187,7 +187,7 @@ class Batch(NamedTuple):
     """(...) float32: 1 - terminated. A time-out keeps its mask of 1, so its future is valued."""
     next_observations: Array
     corrected: Array = None
-    """(...) float32: 1 where a person put this action in the place of the policy's."""
+    """(...) float32: 1 where a person put this action in the place of the policy's. None: nobody asks (`imitation` 0)."""
     raw: dict[str, Array] = {}  # noqa: RUF012 (never written to)
     """Entries of another dtype than float32 (images), by name, as they are."""
     next_raw: dict[str, Array] = {}  # noqa: RUF012
