@@ -24,15 +24,15 @@ from typing import Any
 
 import tyro
 
-import tandem.training.train
+import tandem.off_policy.sync
 from benchmarks.report import Report
 from tandem.agents.sac import SACConfig
 from tandem.envs.registry import make, make_expert
 from tandem.link.inproc import InprocLink
-from tandem.training.config import TrainConfig
-from tandem.training.display import Display
-from tandem.training.record import record_demos
-from tandem.training.train import train
+from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.sync import train
+from tandem.programs.record import record_demos
+from tandem.runs.display import Display
 from tandem.types import PolicySnapshot
 
 LEARNER_STEPS, ROWS = 12_804, 8
@@ -65,7 +65,7 @@ def lived(path: Path, demos: Path, steps: int, link: type[InprocLink]) -> Path:
         eval_period=0,
         final_episodes=0,
     )
-    tandem.training.train.InprocLink = link
+    tandem.off_policy.sync.InprocLink = link
     train(config, path, Display("quiet"))
     return path
 

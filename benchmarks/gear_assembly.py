@@ -17,16 +17,16 @@ import tyro
 
 from benchmarks.plots import success_curves
 from benchmarks.report import Report, machine_gflops
+from tandem.acting.evaluate import FINAL_SEEDS, wilson
 from tandem.agents.bc import BCConfig
 from tandem.data.report import inspect
 from tandem.envs.registry import make, make_expert
+from tandem.off_policy.cloning import CloneArgs, clone_demos
+from tandem.off_policy.recipes import RECIPES
+from tandem.off_policy.sync import train
+from tandem.programs.record import play_episode, record_demos
+from tandem.runs.display import Display
 from tandem.teleop.operator import Fumbling
-from tandem.training.display import Display
-from tandem.training.evaluate import FINAL_SEEDS, wilson
-from tandem.training.offline import CloneArgs, clone_demos
-from tandem.training.recipes import RECIPES
-from tandem.training.record import play_episode, record_demos
-from tandem.training.train import train
 
 TASK = "gear_assembly"
 DEMOS = 25

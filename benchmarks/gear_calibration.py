@@ -12,12 +12,12 @@ import tyro
 from gymnasium.vector import AutoresetMode
 
 from benchmarks.report import Report
+from tandem.acting.evaluate import wilson
 from tandem.envs.batch import BatchEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearExpert, by_touch, phase_error
 from tandem.envs.gear_assembly.scene import PITCH, Geometry
 from tandem.envs.gear_assembly.task import CONTROL, DEGREE, MM, GearOptions
-from tandem.training.evaluate import wilson
 from tandem.types import Observation
 
 SCALE = np.array(CONTROL.action_scale)

@@ -36,19 +36,19 @@ import numpy as np
 import tyro
 
 from benchmarks.report import Report
+from tandem.acting.actor import Actor
 from tandem.data.journal import Journal
 from tandem.envs.registry import make, make_expert
 from tandem.link.client import ActorClient
 from tandem.link.folder import TrainerEnd
 from tandem.link.hub import Hub
 from tandem.observations import Layout
-from tandem.training.acting import ActorArgs, act
-from tandem.training.actor import Actor
-from tandem.training.display import Display
-from tandem.training.recipes import RECIPES
-from tandem.training.record import record_demos
-from tandem.training.run import RunFolder
-from tandem.training.train import train
+from tandem.off_policy.recipes import RECIPES
+from tandem.off_policy.sync import train
+from tandem.programs.actor import ActorArgs, act
+from tandem.programs.record import record_demos
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
 from tandem.types import PolicySnapshot, Spec
 
 TASK = "gear_assembly"

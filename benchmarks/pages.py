@@ -39,9 +39,9 @@ from benchmarks.report import Report
 from tandem.envs.registry import make
 from tandem.link.folder import TrainerEnd, run_token
 from tandem.link.messages import Scene, View
-from tandem.training.acting import ActorArgs, act
-from tandem.training.recipes import RECIPES
-from tandem.training.run import RunFolder
+from tandem.off_policy.recipes import RECIPES
+from tandem.programs.actor import ActorArgs, act
+from tandem.runs.folder import RunFolder
 from tandem.types import Spec
 
 TARGETS = {"trainer_slowdown_10_pages": ("<=", 0.05), "key_to_action_browser_ms_p95": ("<=", 150.0)}
@@ -58,7 +58,7 @@ def serve_with_page(run: Path, port: int) -> None:
     from tandem.dashboard.mount import mount_on_hub
     from tandem.doctor.diagnosis import for_hub
     from tandem.link.hub import Hub
-    from tandem.training.clocks import hub_clocks
+    from tandem.runs.clocks import hub_clocks
 
     hub = Hub(run, port=port, clocks=lambda counts: hub_clocks(counts, 50), findings=for_hub(run))
     mount_on_hub(hub, print)

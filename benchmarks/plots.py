@@ -11,7 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from tandem.training.run import RunFolder
+from tandem.runs.folder import RunFolder
 
 
 def evaluations(run: Path) -> dict[str, np.ndarray]:

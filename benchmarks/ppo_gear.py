@@ -23,14 +23,14 @@ import tyro
 
 from benchmarks.plots import evaluations, success_curves
 from benchmarks.report import Report, machine_gflops
+from tandem.acting.evaluate import wilson
 from tandem.envs.registry import make, make_expert
-from tandem.training.display import Display
-from tandem.training.evaluate import wilson
-from tandem.training.on_policy import train_ppo
-from tandem.training.ppo_recipes import PRESETS
-from tandem.training.recipes import RECIPES
-from tandem.training.record import record_demos
-from tandem.training.train import train
+from tandem.off_policy.recipes import RECIPES
+from tandem.off_policy.sync import train
+from tandem.on_policy.presets import PRESETS
+from tandem.on_policy.run import train_ppo
+from tandem.programs.record import record_demos
+from tandem.runs.display import Display
 
 TASK = "gear_assembly"
 BUDGET = 3_300_000

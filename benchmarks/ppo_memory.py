@@ -24,11 +24,11 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from benchmarks.report import Report
-from tandem.training.display import Display
-from tandem.training.on_policy import train_ppo
-from tandem.training.ppo_config import OnPolicyConfig
-from tandem.training.ppo_recipes import PRESETS
-from tandem.training.run import RunFolder
+from tandem.on_policy.config import OnPolicyConfig
+from tandem.on_policy.presets import PRESETS
+from tandem.on_policy.run import train_ppo
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
 
 KINDS: dict[str, Literal["lstm", "gru", "none"]] = {"lstm": "lstm", "gru": "gru", "mlp": "none"}
 CHANCE = 0.25

@@ -33,9 +33,9 @@ import matplotlib.pyplot as plt
 
 from benchmarks.report import Report, machine_gflops
 from tandem.files import write_atomically
-from tandem.training.ppo_config import OnPolicyConfig
-from tandem.training.ppo_recipes import PRESETS
-from tandem.training.run import RunFolder
+from tandem.on_policy.config import OnPolicyConfig
+from tandem.on_policy.presets import PRESETS
+from tandem.runs.folder import RunFolder
 
 PUBLISHED = {
     "HalfCheetah-v4": (1442.6, 46.0),

@@ -41,12 +41,12 @@ from benchmarks.roofline import Product, XlaProduct, product_with_numpy
 from tandem.agents.ppo import CHUNK
 from tandem.envs.batch import BatchEnv
 from tandem.envs.locomotion import Locomotion
-from tandem.training.display import Display
-from tandem.training.loggers import TensorBoard
-from tandem.training.on_policy import OnPolicyRun
-from tandem.training.ppo_config import OnPolicyConfig
-from tandem.training.ppo_recipes import PRESETS
-from tandem.training.run import RunFolder
+from tandem.on_policy.config import OnPolicyConfig
+from tandem.on_policy.presets import PRESETS
+from tandem.on_policy.run import OnPolicyRun
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
+from tandem.runs.loggers import TensorBoard
 from tandem.types import Entry, Observation, Spec
 
 TARGETS = {

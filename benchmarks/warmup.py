@@ -19,11 +19,11 @@ from benchmarks.plots import evaluations, points_by_variant, success_curves
 from benchmarks.report import Report, machine_gflops
 from tandem.agents.bc import BCConfig
 from tandem.envs.registry import make, make_expert
-from tandem.training.display import Display
-from tandem.training.offline import CloneArgs, clone_demos
-from tandem.training.recipes import RECIPES
-from tandem.training.record import record_demos
-from tandem.training.train import train
+from tandem.off_policy.cloning import CloneArgs, clone_demos
+from tandem.off_policy.recipes import RECIPES
+from tandem.off_policy.sync import train
+from tandem.programs.record import record_demos
+from tandem.runs.display import Display
 
 TASK = "gear_assembly"
 VARIANTS = {"no warm-up": 0, "200 steps": 200, "500 steps": 500, "cloned start": None}

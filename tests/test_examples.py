@@ -13,8 +13,8 @@ import pytest
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.envs.registry import make, make_expert
-from tandem.training.acting import DEFAULT_PORT
-from tandem.training.record import record_demos
+from tandem.programs.actor import DEFAULT_PORT
+from tandem.programs.record import record_demos
 
 SCRIPT = Path(__file__).parents[1] / "examples" / "train_rlpd.py"
 ACTOR = (

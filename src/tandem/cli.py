@@ -61,7 +61,7 @@ def record(
     """
     from tandem.data.report import format_report, inspect
     from tandem.envs.registry import make, make_expert
-    from tandem.training.record import record_demos
+    from tandem.programs.record import record_demos
 
     if demos < 1:
         raise ConfigError(f"--demos must be at least 1, got {demos}")
@@ -73,7 +73,7 @@ def record(
         return
     env = make(task)
     if operator.startswith("policy:"):
-        from tandem.training.policy import PolicyOperator, load_any_policy
+        from tandem.acting.policy import PolicyOperator, load_any_policy
 
         spec = env.get_wrapper_attr("task_spec")
         person = PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=spec)[0], spec)
@@ -89,9 +89,9 @@ def record(
 
 
 def _taught(task: str, operator: str, demos: int, out: Path, seed: int, port: int, reward_source: Any, mapping: Path | None) -> Path:
+    from tandem.acting.operators import open_hand
     from tandem.dashboard.mount import mount_on_hub
-    from tandem.training.operators import open_hand
-    from tandem.training.teaching import teach
+    from tandem.programs.teaching import teach
 
     say = lambda line: _say(console, line)  # noqa: E731 (shorter than a function of its own)
     return teach(
@@ -200,12 +200,12 @@ def play(
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
     from tandem.envs.registry import TASKS, make, make_expert
     from tandem.envs.single import SingleEnv
+    from tandem.programs.play import film_episodes, show_live
     from tandem.teleop.operator import Fumbling, Still
-    from tandem.training.play import film_episodes, show_live
 
     if policy is not None or (what not in TASKS and Path(what).exists()):
         chosen, spec = _policy_for(what, policy)
-        from tandem.training.policy import PolicyOperator
+        from tandem.acting.policy import PolicyOperator
 
         task, person = spec.task, PolicyOperator(chosen, spec)
         env = make(task, render_mode="rgb_array", size=size)
@@ -235,10 +235,10 @@ def _compile_once() -> None:
 def train(args: list[str]) -> None:
     """Learn a task with RLPD: hub, trainer and actors on this machine."""
     _compile_once()
-    from tandem.training.config import TrainArgs
-    from tandem.training.launch import train_here
-    from tandem.training.recipes import defaults_for
-    from tandem.training.train import train as train_in_turns
+    from tandem.off_policy.recipes import defaults_for
+    from tandem.off_policy.sync import train as train_in_turns
+    from tandem.programs.arguments import TrainArgs
+    from tandem.programs.launch import train_here
 
     # which recipe or which earlier run the arguments name decides the defaults of all the others
     asked = tyro.cli(TrainArgs, args=args, default=TrainArgs(config=defaults_for(args)), prog="tandem train")
@@ -258,9 +258,9 @@ def train(args: list[str]) -> None:
 def learner(args: list[str]) -> None:
     """The learner's half of RLPD: hub and trainer, for actors that join over the network."""
     _compile_once()
-    from tandem.training.config import LearnerArgs
-    from tandem.training.launch import learn_here
-    from tandem.training.recipes import defaults_for
+    from tandem.off_policy.recipes import defaults_for
+    from tandem.programs.arguments import LearnerArgs
+    from tandem.programs.launch import learn_here
 
     asked = tyro.cli(LearnerArgs, args=args, default=LearnerArgs(config=defaults_for(args)), prog="tandem learner")
     config, path = _run_of(asked)
@@ -271,7 +271,7 @@ def learner(args: list[str]) -> None:
 def actor(args: list[str]) -> None:
     """Act in an environment for a learner elsewhere: steps go there, policies come back."""
     from tandem.doctor.watch import watch_actor
-    from tandem.training.acting import ActorArgs, act_here
+    from tandem.programs.actor import ActorArgs, act_here
 
     act_here(tyro.cli(ActorArgs, args=args, prog="tandem actor"), lambda line: _say(console, line), watch_actor())
 
@@ -320,10 +320,10 @@ def ppo(args: list[str]) -> None:
     """Learn a task with PPO, on many simulations at once."""
     _compile_once()
     from tandem.doctor.watch import watch_trainer
-    from tandem.training.on_policy import train_ppo
-    from tandem.training.ppo_config import PPOArgs
-    from tandem.training.ppo_recipes import ppo_defaults_for
-    from tandem.training.rsl_rl_config import read_rsl_rl_config
+    from tandem.on_policy.presets import ppo_defaults_for
+    from tandem.on_policy.rsl_rl_config import read_rsl_rl_config
+    from tandem.on_policy.run import train_ppo
+    from tandem.programs.arguments import PPOArgs
 
     asked = tyro.cli(PPOArgs, args=args, default=PPOArgs(config=ppo_defaults_for(args)), prog="tandem ppo")
     if asked.task is None and asked.resume is None:
@@ -341,7 +341,7 @@ def ppo(args: list[str]) -> None:
 def bc(args: list[str]) -> None:
     """Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`."""
     _compile_once()
-    from tandem.training.offline import CloneArgs, clone_demos
+    from tandem.off_policy.cloning import CloneArgs, clone_demos
 
     asked = tyro.cli(CloneArgs, args=args, prog="tandem bc")
     path = asked.run or _new_run(f"{asked.task}_bc")
@@ -351,8 +351,8 @@ def bc(args: list[str]) -> None:
 def distill(args: list[str]) -> None:
     """Teach a policy that sees less, by one that sees more."""
     _compile_once()
-    from tandem.training.distill import DistillArgs
-    from tandem.training.distill import distill as teach
+    from tandem.on_policy.distill import DistillArgs
+    from tandem.on_policy.distill import distill as teach
 
     asked = tyro.cli(DistillArgs, args=args, prog="tandem distill")
     path = asked.run or _new_run(f"{asked.task}_distill")
@@ -365,7 +365,7 @@ def _new_run(name: str) -> Path:
 
 def _policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[Any, Any]:
     """A policy and its spec: of the run or file `what`, or `policy` for the task `what`, whose spec it must fit."""
-    from tandem.training.policy import load_any_policy
+    from tandem.acting.policy import load_any_policy
 
     if policy is None:
         return load_any_policy(Path(what), which)
@@ -393,8 +393,8 @@ def export(
     """
     import json as json_module
 
-    from tandem.training.export import export as write_export
-    from tandem.training.run import plain
+    from tandem.programs.export import export as write_export
+    from tandem.runs.folder import plain
 
     done = write_export(run, to, which)
     if json:
@@ -427,9 +427,9 @@ def evaluate(
     """
     import json as json_module
 
-    from tandem.training.evaluate import FINAL_SEEDS
-    from tandem.training.evaluate import evaluate as run_evaluation
-    from tandem.training.policy import act_with, describe
+    from tandem.acting.evaluate import FINAL_SEEDS
+    from tandem.acting.evaluate import evaluate as run_evaluation
+    from tandem.acting.policy import act_with, describe
 
     snapshot, spec = _policy_for(run, policy, which)
     first = FINAL_SEEDS if seed is None else seed
@@ -446,7 +446,7 @@ def evaluate(
 
 def _scripted_demos(task: str, demos: int, run: Path, seed: int, quiet: bool) -> Path:
     from tandem.envs.registry import make, make_expert
-    from tandem.training.record import record_demos
+    from tandem.programs.record import record_demos
 
     with _recording_bar(task, demos, quiet) as update:
         return record_demos(make(task), make_expert(task, seed), demos, run.parent / f"{run.name}_demos", seed, on_episode=update)
@@ -467,7 +467,7 @@ def _recording_bar(task: str, demos: int, quiet: bool) -> Iterator[Callable[[int
 
 
 def _display(quiet: bool, json: bool, verbose: bool) -> Any:
-    from tandem.training.display import Display
+    from tandem.runs.display import Display
 
     mode = "json" if json else "quiet" if quiet else "live" if console.is_terminal else "lines"
     return Display(mode, console, verbose)
@@ -488,7 +488,7 @@ def _show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str 
 
         print(json.dumps({"summary": summary, "run": str(path)}), flush=True)
         return
-    from tandem.training.display import summary_table
+    from tandem.runs.display import summary_table
 
     console.print(summary_table(summary, path, film, command))
 

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from tandem.dashboard.advice import Figures, advise, clock_words, expected, reference
-from tandem.training.clocks import Clocks
+from tandem.runs.clocks import Clocks
 
 MIDDLE = Figures(Clocks(600, 5000, 13), training_starts=100, success=0.4, share=0.3, q=0.3, q_before=0.2, q_range=(0.0, 1.0))
 

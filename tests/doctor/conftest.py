@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tandem.envs.registry import make, make_expert
-from tandem.training.record import record_demos
+from tandem.programs.record import record_demos
 from tests.doctor.doctor_samples import lived
 
 

@@ -7,7 +7,7 @@ import sys
 
 import tyro
 
-import tandem.training.acting
+import tandem.programs.actor
 from tandem.link.client import ActorClient
 from tandem.types import PolicySnapshot
 
@@ -17,5 +17,5 @@ class Deaf(ActorClient):
         return super().newest_policy(newer_than) if newer_than < 0 else None
 
 
-tandem.training.acting.ActorClient = Deaf
-tandem.training.acting.act_here(tyro.cli(tandem.training.acting.ActorArgs, args=sys.argv[1:]), print)
+tandem.programs.actor.ActorClient = Deaf
+tandem.programs.actor.act_here(tyro.cli(tandem.programs.actor.ActorArgs, args=sys.argv[1:]), print)

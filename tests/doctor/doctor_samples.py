@@ -15,9 +15,9 @@ from tandem.agents.sac import SACConfig
 from tandem.codec import pack_transition, unpack_transition
 from tandem.doctor.diagnosis import diagnose
 from tandem.doctor.records import Records, load_run
-from tandem.training.config import TrainConfig
-from tandem.training.display import Display
-from tandem.training.train import train
+from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.sync import train
+from tandem.runs.display import Display
 from tandem.types import Transition
 
 SMALL = TrainConfig(

@@ -14,8 +14,8 @@ from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
 from tandem.doctor.records import JournalFigures, Live, Records, load_run
 from tandem.envs.reach import SPEC
-from tandem.training.ppo_config import OnPolicyConfig
-from tandem.training.run import RunFolder, plain
+from tandem.on_policy.config import OnPolicyConfig
+from tandem.runs.folder import RunFolder, plain
 from tandem.types import Entry
 from tests.doctor.doctor_samples import SMALL, assert_healthy, first
 

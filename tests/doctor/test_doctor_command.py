@@ -29,11 +29,11 @@ from tandem.doctor.watch import LOOK_EVERY_ROWS, watch_trainer
 from tandem.envs.reach import SPEC, Reach
 from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError, FileMissing, FileUnreadable, NotFinite, SimulationDiverged
-from tandem.training import acting
-from tandem.training.broken import keep_batch, keep_simulation
-from tandem.training.display import Display
-from tandem.training.on_policy import train_ppo
-from tandem.training.ppo_config import OnPolicyConfig
+from tandem.on_policy.config import OnPolicyConfig
+from tandem.on_policy.run import train_ppo
+from tandem.programs import actor
+from tandem.runs.broken import keep_batch, keep_simulation
+from tandem.runs.display import Display
 from tests.doctor.doctor_samples import copy_of, edit_json, first, lived
 
 WITHOUT_JAX = (
@@ -126,7 +126,7 @@ def test_addresses(tmp_path: Path) -> None:
     assert parse_address("host", 5588) == ("host", 5588, False)
     assert parse_address("wss://host:1/", 5588) == ("host", 1, True)
     assert parse_address("[::1]:7", 5588) == ("::1", 7, False)
-    assert command.DEFAULT_PORT == acting.DEFAULT_PORT and command.TOKEN_VARIABLE == acting.TOKEN_VARIABLE
+    assert command.DEFAULT_PORT == actor.DEFAULT_PORT and command.TOKEN_VARIABLE == actor.TOKEN_VARIABLE
     for wrong in ("ftp://host", "host:port", ""):
         with pytest.raises(ConfigError):
             parse_address(wrong, 5588)

@@ -14,7 +14,8 @@ import pytest
 import safetensors.numpy
 
 import tandem.envs.reach
-import tandem.training.train
+import tandem.off_policy.sync
+from tandem.acting.actor import Actor
 from tandem.data.journal import Journal
 from tandem.doctor.diagnosis import diagnose_run
 from tandem.doctor.records import load_run
@@ -24,7 +25,6 @@ from tandem.envs.reach import SPEC, Reach
 from tandem.envs.task import Judgement
 from tandem.errors import SimulationDiverged
 from tandem.link.inproc import InprocLink
-from tandem.training.actor import Actor
 from tandem.types import PolicySnapshot, Transition
 from tests.doctor.doctor_samples import assert_healthy, copy_of, edit_json, edit_rows, edit_steps, findings, first, lived
 
@@ -45,7 +45,7 @@ class DeafLink(InprocLink):
 
 
 def test_policies_that_are_not_applied(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tandem.training.train, "InprocLink", DeafLink)
+    monkeypatch.setattr(tandem.off_policy.sync, "InprocLink", DeafLink)
     run = lived(tmp_path / "run", demos=(demos,), max_steps=600, watch=watch_trainer(tmp_path / "run"))
     assert first(run) == "policies_not_applied"
     [seen] = [finding for finding in findings(run) if finding["name"] == "policies_not_applied"]

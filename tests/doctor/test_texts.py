@@ -15,10 +15,9 @@ from tandem.doctor.findings import Finding, Seconds, Share
 from tandem.doctor.pages import explain, index, page
 from tandem.doctor.texts import TEXTS, tell
 from tandem.errors import ConfigError
-from tandem.training.acting import ActorArgs
-from tandem.training.config import LearnerArgs, TrainArgs
-from tandem.training.offline import CloneArgs
-from tandem.training.ppo_config import PPOArgs
+from tandem.off_policy.cloning import CloneArgs
+from tandem.programs.actor import ActorArgs
+from tandem.programs.arguments import LearnerArgs, PPOArgs, TrainArgs
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "doctor"
 FACTS = r"(?<!{){(\w+)}"

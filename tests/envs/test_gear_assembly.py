@@ -11,7 +11,7 @@ from tandem.envs.gear_assembly.expert import GearExpert
 from tandem.envs.gear_assembly.scene import NEIGHBOURS, PITCH
 from tandem.envs.gear_assembly.task import CONTROL, MM, GearOptions, meshing_angle
 from tandem.envs.registry import make
-from tandem.training.record import play_episode
+from tandem.programs.record import play_episode
 
 KNOWN = GearOptions(measured_xy_error=0, measured_z_error=0, measured_yaw_error=0, measured_phase_error=0)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.data.journal import Journal
-from tandem.training.learner import follow
+from tandem.off_policy.learner import follow
 from tests.faults.counted_reach import NOTE, WITNESS, note
 from tests.link.proxy import Proxy
 

@@ -13,7 +13,7 @@ from tandem.envs.registry import make_batch
 from tandem.link.folder import TrainerEnd
 from tandem.link.hub import Hub
 from tandem.observations import Layout
-from tandem.training.acting import ActorArgs, act
+from tandem.programs.actor import ActorArgs, act
 from tandem.types import PolicySnapshot, Spec, Transition
 from tests.waiting import wait_for
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from tandem.acting.operators import make_operators, scripted_people
 from tandem.envs.registry import make
 from tandem.errors import ConfigError
 from tandem.teleop.operator import Fumbling
 from tandem.teleop.scripted_person import Manner, ScriptedPerson
 from tandem.teleop.steering import Steering
-from tandem.training.operators import make_operators, scripted_people
 
 MANNER = Manner(often=1.0, look_on=(5, 5), compare=4, correct=(3, 3), try_again=(4, 4), see_through=30, trust=0.0)
 PROPOSED = np.zeros(1, np.float32)

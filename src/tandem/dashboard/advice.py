@@ -12,7 +12,7 @@ from typing import Any
 
 from tandem.dashboard.series import Series
 from tandem.doctor.show import QUALITY, STAGES
-from tandem.training.clocks import EARLY, LATE, Clocks, stage, versions_after
+from tandem.runs.clocks import EARLY, LATE, Clocks, stage, versions_after
 
 GOOD, FAIR = 0.9, 0.5
 """Success from which a policy needs little help, and from which it needs it only where it fails."""

@@ -22,7 +22,7 @@ from tandem.doctor.diagnosis import diagnose_run
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.folder import run_token
 from tandem.link.guard import Receive, Scope, Send, Strangers, guarded
-from tandem.training.clocks import hub_clocks
+from tandem.runs.clocks import hub_clocks
 
 Say = Callable[[str], None]
 SILENT_S = 120.0

@@ -13,7 +13,7 @@ from tandem.doctor.checks import run_checks
 from tandem.doctor.findings import Finding, worst
 from tandem.doctor.records import Records, load_run
 from tandem.doctor.texts import Language, tell
-from tandem.training.clocks import relations, stage
+from tandem.runs.clocks import relations, stage
 
 Diagnosis = dict[str, Any]
 """What `diagnose` gives, what `--json` prints and what `/api/findings` answers."""

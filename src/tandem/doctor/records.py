@@ -26,8 +26,8 @@ from tandem.doctor import limits
 from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
 from tandem.errors import FileMissing, FileUnreadable, TandemError
-from tandem.training.broken import FOLDER
-from tandem.training.clocks import Clocks, Rates, Reading, rates
+from tandem.runs.broken import FOLDER
+from tandem.runs.clocks import Clocks, Rates, Reading, rates
 from tandem.types import Spec, Transition
 
 TAIL = 1000

@@ -11,7 +11,7 @@ import numpy as np
 
 from tandem.errors import ActionError, FileUnreadable, SimulationDiverged
 from tandem.observations import Layout
-from tandem.training.broken import read_broken
+from tandem.runs.broken import read_broken
 from tandem.types import OBSERVATION_CLIP, Spec
 
 SHOWN = 8

@@ -1,0 +1,120 @@
+"""A learned policy at work, outside of training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tandem.acting.evaluate import Evaluation
+from tandem.errors import ConfigError
+from tandem.networks.numpy_policy import ActingPolicy, NumpyRecurrent, acting_policy, remembers
+from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
+from tandem.observations import Layout
+from tandem.runs.checkpoint import read_policy
+from tandem.types import Observation, PolicySnapshot, Spec
+
+Policy = PolicySnapshot | OnnxPolicy
+"""Whatever can act: parameters that can also be trained on, or an exported file that cannot."""
+
+
+def load_policy(path: Path, which: str = "best", spec: Spec | None = None) -> tuple[PolicySnapshot, Spec]:
+    """Of a run folder its best policy (the latest where none was evaluated), or a policy file; with `spec`, for that only."""
+    if path.suffix == ".onnx":
+        raise ConfigError(f"{path} is an exported policy: it can act, but not be trained on. Give the run it came from.")
+    return read_policy(policy_file(path, which), spec)
+
+
+def load_any_policy(path: Path, which: str = "best", spec: Spec | None = None) -> tuple[Policy, Spec]:
+    """The same, or an exported ONNX file: for whoever only wants it to act."""
+    if path.suffix == ".onnx":
+        policy = read_onnx(path, spec)
+        return policy, policy.spec
+    return load_policy(path, which, spec)
+
+
+def policy_file(path: Path, which: str = "best") -> Path:
+    """Where the policy of a run folder lies; a file is itself."""
+    if path.is_file():
+        return path
+    found = path / "checkpoints" / f"{which}.safetensors"
+    return found if found.exists() else path / "checkpoints" / "latest.safetensors"
+
+
+def policy_to_start_from(path: Path, spec: Spec) -> PolicySnapshot:
+    """The policy of another run, or a word on why RLPD cannot start with it."""
+    snapshot = load_policy(path, spec=spec)[0]
+    if remembers(snapshot.parameters):
+        raise ConfigError(
+            f"RLPD cannot start from the policy of {path}: it has recurrent layers (actor_rnn_type of its PPO run), and acts by what it "
+            f"remembers. SAC's policy sees the present alone, so there is nothing it could be made of that does the same. Train PPO "
+            f"without actor_rnn_type, or record what the policy does (`tandem record {spec.task} --operator policy:{path}`) and learn "
+            f"from the demonstrations."
+        )
+    return snapshot
+
+
+class Acting:
+    """A policy at work: observations of N rows to actions (N, action_dim).
+
+    Of a policy that remembers it keeps the memory, which lasts until `reset`: whoever begins new episodes says so.
+    """
+
+    def __init__(self, policy: ActingPolicy | NumpyRecurrent | OnnxPolicy, spec: Spec, stochastic_seed: int | None) -> None:
+        self._policy, self._layout = policy, Layout(spec)
+        self._random = None if stochastic_seed is None else np.random.default_rng(stochastic_seed)
+        self._memory: np.ndarray | None = None
+
+    def reset(self, rows: np.ndarray | None = None) -> None:
+        """New episodes begin, everywhere or in the rows of a mask: nothing is remembered of the last ones."""
+        self._memory = None if rows is None or self._memory is None else np.where(rows[:, None], np.float32(0), self._memory)
+
+    def __call__(self, observation: Observation) -> np.ndarray:
+        policy, random = self._policy, self._random
+        # an exported policy flattens, scales and clips by itself
+        x: Any = observation if isinstance(policy, OnnxPolicy) else self._layout.flatten(observation, policy.observation_clip)
+        if not isinstance(policy, (NumpyRecurrent, OnnxPolicy)):
+            return policy.mode(x) if random is None else policy.sample(x, random)
+        rows = len(next(iter(observation.values())))
+        memory = policy.begin(rows) if self._memory is None else self._memory
+        actions, self._memory = policy.mode(x, memory) if random is None else policy.sample(x, memory, random)
+        return actions
+
+
+def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> Acting:
+    """The policy as a function of observations: its most likely action, or a drawn one."""
+    if isinstance(chosen, OnnxPolicy):
+        return Acting(chosen, spec, stochastic_seed)
+    parameters = chosen.parameters
+    return Acting(NumpyRecurrent(parameters) if remembers(parameters) else acting_policy(parameters), spec, stochastic_seed)
+
+
+class PolicyOperator:
+    """A policy where a person would be: to watch it, or to record what it does."""
+
+    name = "policy"
+
+    def __init__(self, policy: Policy, spec: Spec) -> None:
+        self._act = act_with(policy, spec)
+
+    def reset(self) -> None:
+        self._act.reset()
+
+    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+        del proposed
+        return self._act({name: values[None] for name, values in observation.items()})[0], False
+
+
+def describe(result: Evaluation, spec: Spec) -> dict[str, Any]:
+    """An evaluation as numbers for a file."""
+    return {
+        "episodes": len(result.success),
+        "successes": int(result.success.sum()),
+        "success": result.rate.value,
+        "success_low": result.rate.low,
+        "success_high": result.rate.high,
+        "return": float(result.returns.mean()),
+        "length": float(result.length.mean()),
+        "success_seconds": None if not result.success.any() else result.success_length / spec.control_hz,
+    }

@@ -1,0 +1,81 @@
+"""Behaviour cloning as a run: the same demonstrations, the same network, the same folder and evaluation as RLPD."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import tyro
+
+from tandem.acting.evaluate import FINAL_SEEDS, evaluate
+from tandem.acting.policy import act_with, describe
+from tandem.agents.bc import BCConfig, clone
+from tandem.agents.sac import SACConfig
+from tandem.data.demos import load_demos
+from tandem.envs.registry import make
+from tandem.errors import ConfigError
+from tandem.observations import Layout
+from tandem.runs.checkpoint import write_policy
+from tandem.runs.clocks import Clocks
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
+from tandem.types import PolicySnapshot
+
+
+@dataclass(frozen=True)
+class CloneArgs:
+    """Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`."""
+
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+    """The task that was demonstrated."""
+    demos: tuple[Path, ...]
+    """Files of demonstrations."""
+    config: tyro.conf.OmitArgPrefixes[BCConfig] = field(default_factory=BCConfig)
+    hidden: tuple[int, ...] = SACConfig.hidden
+    """Units of the hidden layers; as in the run it is to start."""
+    seed: int = 0
+    """Of the network, the batches and the choice of validation episodes."""
+    final_episodes: int = 100
+    """Episodes to judge each of the two policies by."""
+    run: Path | None = None
+    """Folder of the run. Default: runs/TASK_bc_TIME."""
+    quiet: bool = False
+    """Only the summary."""
+    json: bool = False
+    """One JSON object per line."""
+
+
+def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]:
+    """Two policies in one folder: `best` predicts held-out episodes best, `latest` was trained to the last step."""
+    if not args.demos:
+        raise ConfigError("nothing to clone: give --demos FILE")
+    spec = make(args.task).get_wrapper_attr("task_spec")
+    steps = [step for file in args.demos for step in load_demos(file, spec)]
+    names = {name: number for number, name in enumerate(dict.fromkeys((step.source, step.episode) for step in steps))}
+    observations = Layout(spec).flatten({name: np.stack([step.observation[name] for step in steps]) for name in spec.observation})
+    actions = np.stack([step.action for step in steps])
+    episodes = np.array([names[step.source, step.episode] for step in steps])
+
+    run = RunFolder.create(path, args, spec)
+    display.say(f"cloning {len(steps):,} steps of {len(names)} episodes")
+    result = clone(args.config, SACConfig(hidden=args.hidden), observations, actions, episodes, args.seed)
+    for number, (train_loss, validation_loss) in enumerate(zip(result.train_losses, result.validation_losses, strict=True), start=1):
+        clocks = Clocks(learner_step=number * args.config.eval_period, actor_step=0, policy_version=0)
+        run.log_metrics(clocks, {"bc/train_loss": train_loss, "bc/validation_loss": validation_loss})
+    summary: dict[str, Any] = {"task": args.task, "stopped": "validation plateau", "learner_step": result.last_step, "actor_step": 0}
+    seeds = range(FINAL_SEEDS, FINAL_SEEDS + args.final_episodes)
+    for name, key, parameters, step in (
+        ("best", "deterministic", result.best, result.best_step),
+        ("latest", "trained_long", result.last, result.last_step),
+    ):
+        snapshot = PolicySnapshot(run.next_version(), step, parameters)
+        write_policy(run.checkpoints / f"{name}.safetensors", snapshot, spec, learned_by="bc")
+        if args.final_episodes:
+            summary[key] = describe(evaluate(args.task, act_with(snapshot, spec), seeds), spec)
+            display.say(f"{name} (update {step:,}): success {summary[key]['success']:.0%}")
+    summary |= {"policy_version": 2, "minutes": run.wall_s / 60, "best_learner_step": result.best_step}
+    run.summarise(summary)
+    run.close()
+    return summary

@@ -1,0 +1,116 @@
+"""Synchronous training: actor and learner in one thread, k steps of the environments for each learner step.
+
+Reproducible to the last bit on the same machine, and resumable the same way. Nothing is waited for that need not be: an update is
+computed in the background while the simulations make their next step.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+from tandem.acting.actor import Actor
+from tandem.acting.operators import DEVICES, make_operators
+from tandem.data.demos import load_demos
+from tandem.data.journal import Journal
+from tandem.envs.registry import make_batch
+from tandem.errors import ConfigError
+from tandem.link.inproc import InprocLink
+from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.trainer import Trainer, Watch
+from tandem.off_policy.transfer import starting_policy
+from tandem.runs.broken import FOLDER
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
+from tandem.runs.loggers import TensorBoard, WandB
+from tandem.runs.stopping import interruptible
+from tandem.types import PolicySnapshot, Spec
+
+
+def train(
+    config: TrainConfig, path: Path, display: Display, *, resume: bool = False, init_from: Path | None = None, watch: Watch | None = None
+) -> dict[str, Any]:
+    """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
+    env = make_batch(config.task, config.num_envs)
+    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    if config.operator in DEVICES or config.reward_source == "person":
+        raise ConfigError(
+            f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': in turns there is no pace of the "
+            "real world, so no person can take part. Leave --sync out, or use --operator person:scripted."
+        )
+    nobody = config.operator == "browser"  # there is no page to a run without a port
+    operators, _ = make_operators("none" if nobody else config.operator, spec, config.num_envs, config.seed)
+    demos = [step for file in config.demos for step in load_demos(file, spec)]
+    start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None
+    if config.wandb:
+        WandB.require()
+    # nothing above has written anything: what cannot be used leaves no folder behind
+    run = RunFolder.open(path) if resume else RunFolder.create(path, config, spec)
+    add_loggers(run, config)
+    with Journal.open(run.journal, spec, read_only=False) if resume else Journal.create(run.journal, spec) as journal, display:
+        link = InprocLink(journal)
+        trainer = Trainer(config, run, spec, demos, display, link)
+        trainer.watch = watch or trainer.watch
+        actor = Actor(
+            env,
+            link,
+            operators,
+            source=f"actor-{uuid.uuid4().hex[:12]}",
+            seed=config.seed,
+            random_steps=config.random_steps,
+            say=trainer.log,
+            broken=run.path / FOLDER,
+        )
+        if resume:
+            _restore(trainer, actor, journal)
+        else:
+            _begin(trainer, actor, start)
+        with interruptible(trainer):
+            reason = _loop(trainer, actor)
+        trainer.save(actor.state())
+        summary = trainer.finish(reason)
+    run.close()
+    env.close()
+    return summary
+
+
+def _begin(trainer: Trainer, actor: Actor, start: PolicySnapshot | None) -> None:
+    trainer.begin(start)
+    actor.begin()
+
+
+def _loop(trainer: Trainer, actor: Actor) -> str:
+    """Until something says stop; returns the reason."""
+    trainer.check_limits()  # a run that was at its end when it was resumed is still there
+    while True:
+        while trainer.progress.credit >= 1 and trainer.stop_reason is None:
+            trainer.step()
+            if trainer.checkpoint_due:
+                trainer.save(actor.state())
+        if trainer.stop_reason is not None:
+            return trainer.stop_reason  # no step of the environment that nothing would be learned from
+        actor.step()
+        trainer.take_in()
+
+
+def _restore(trainer: Trainer, actor: Actor, journal: Journal) -> None:
+    """Where the newest checkpoint was; in simulation bit for bit, elsewhere with the same data and a new episode."""
+    checkpoint = trainer.newest_checkpoint()
+    saved = checkpoint.loops["actor"]
+    if saved is not None and saved["env"] is not None:
+        journal.forget_after(checkpoint.meta["ord"])  # they will be lived again, the same
+    trainer.restore(checkpoint, journal)
+    if trainer.learner.snapshot is not None:
+        trainer.link.publish(trainer.learner.snapshot)  # the actor may not have taken it yet
+    if saved is None:  # the run had actors in other processes until now
+        actor.steps = trainer.learner.received
+        actor.begin()
+    else:
+        actor.restore(saved)
+
+
+def add_loggers(run: RunFolder, config: TrainConfig) -> None:
+    run.loggers.add(TensorBoard(run.path / "tensorboard"))
+    if config.wandb:
+        run.loggers.add(WandB(config.wandb, run.path, run.config))

@@ -1,0 +1,81 @@
+"""A policy that PPO learned as the start of RLPD.
+
+The two are not the same kind of function. PPO's sees unclipped observations through a running normaliser and clips what a Gaussian
+gives to [-1, 1]; SAC's sees scaled, clipped observations and squashes by tanh; the networks differ in depth, units, activation and
+LayerNorm. No rearrangement of weights makes one of the other, so SAC's actor is taught to do what PPO's does, where PPO's goes:
+
+    what is kept          the most likely action, in states that the policy visits with its own noise, to an error that is reported
+    what is approximated  actions at the bounds: tanh comes close to ±1 and never reaches it
+    what is set           the spread: PPO's mean std (at most 0.5), the same everywhere; SAC's temperature takes it from there
+    what is not kept      the values: PPO's critic values states under its own reward, SAC's critics value actions under the task's
+
+Cloning takes seconds and works for any pair of settings, so it is done even where the shapes happen to agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tandem.acting.policy import policy_to_start_from
+from tandem.agents.bc import BCConfig, clone
+from tandem.agents.sac import SACConfig
+from tandem.envs.registry import make_batch
+from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
+from tandem.observations import Layout
+from tandem.types import PolicySnapshot, Spec
+
+ROWS = 16
+STEPS = 10_000
+"""States in which the two policies are made to agree."""
+LARGEST_STD = 0.5
+
+
+def starting_policy(path: Path, spec: Spec, network: SACConfig, seed: int, say: Callable[[str], None]) -> PolicySnapshot:
+    """The policy of another run, for RLPD to start with; PPO's is of another kind, and cloned."""
+    snapshot = policy_to_start_from(path, spec)
+    if not learned_by_ppo(snapshot):
+        return snapshot
+    say(f"cloning the PPO policy of {path} (iteration {snapshot.learner_step:,})")
+    snapshot, difference = as_sac_policy(snapshot, spec, network, seed)
+    say(f"its actions are met to {difference:.3f} (root mean square)")
+    return snapshot
+
+
+def learned_by_ppo(snapshot: PolicySnapshot) -> bool:
+    return "normaliser/mean" in snapshot.parameters
+
+
+def as_sac_policy(snapshot: PolicySnapshot, spec: Spec, network: SACConfig, seed: int = 0) -> tuple[PolicySnapshot, float]:
+    """SAC's actor that does what this policy does, and the root mean squared difference between their actions."""
+    teacher = NumpyGaussian(snapshot.parameters)
+    observations, actions, episodes, std = _visited(teacher, spec, seed)
+    config = BCConfig(std=min(std, LARGEST_STD), learning_rate=1e-3, eval_period=200, patience=3, max_steps=4000)
+    parameters = clone(config, network, observations, actions, episodes, seed).best
+    difference = NumpyPolicy(parameters).mode(observations) - actions
+    return PolicySnapshot(snapshot.version, snapshot.learner_step, parameters), float(np.sqrt(np.square(difference).mean()))
+
+
+def _visited(teacher: NumpyGaussian, spec: Spec, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Observations as SAC sees them, what the teacher would do there, episodes, and the teacher's mean std.
+
+    It moves with its noise: a pupil that has only seen the ideal path does not know what to do beside it.
+    """
+    env, layout, random = make_batch(spec.task, ROWS), Layout(spec), np.random.default_rng([seed, 5])
+    observation, _ = env.reset(seed=10_000 * seed)
+    episode = np.arange(ROWS)
+    seen, wanted, episodes, stds = [], [], [], []
+    while len(seen) * ROWS < STEPS:
+        x = layout.flatten(observation, np.inf)
+        mean, std = teacher.gaussian(x)
+        seen.append(layout.flatten(observation))
+        wanted.append(np.clip(mean, -1, 1))
+        episodes.append(episode.copy())
+        stds.append(std.mean())
+        noise = random.standard_normal(mean.shape, dtype=np.float32)
+        observation, _, terminated, truncated, _ = env.step(np.clip(mean + std * noise, -1, 1))
+        episode[terminated | truncated] += ROWS
+    env.close()
+    return np.concatenate(seen), np.concatenate(wanted), np.concatenate(episodes), float(np.mean(stds))

@@ -1,0 +1,106 @@
+"""What a PPO run is asked to do. Names and defaults are those that rsl_rl's users know; ours are marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import tyro
+
+from tandem.agents.ppo import PPOConfig
+from tandem.agents.rnd import RNDConfig
+from tandem.envs.task import Practice
+from tandem.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class OnPolicyConfig:
+    """PPO on many simulations at once."""
+
+    task: tyro.conf.Suppress[str] = ""
+    agent: PPOConfig = field(default_factory=PPOConfig)
+    rnd: RNDConfig = field(default_factory=RNDConfig)
+
+    seed: int = 0
+    """Of the networks, the noise, the order of the samples and the simulations."""
+    num_envs: int = 4096
+    """Simulations stepped together."""
+    num_steps_per_env: int = 24
+    """Steps of each of them in one iteration."""
+    max_iterations: int = 1500
+    """Iterations after which training ends."""
+    save_interval: int = 50
+    """Iterations between two checkpoints."""
+    init_at_random_ep_len: bool = False
+    """Let the first episodes be of a random age, so that they do not all end together."""
+    reward: Literal["sparse", "dense"] | None = None
+    """Of a task that has both. Default: the dense one to learn from; success is what it is judged by (ours)."""
+    practice: Practice = field(default_factory=Practice)
+    obs_normalization: bool = False
+    """Observations to mean 0 and variance 1, by statistics that move between iterations only."""
+    obs_clip: float | None = None
+    """Bound of an observation, after that."""
+    reward_normalization: bool = False
+    """Learn from rewards over the running std of their discounted sum."""
+    reward_clip: float | None = None
+    """Bound of a reward, after that."""
+    actor_entries: tuple[str, ...] = ()
+    """Observation entries that the policy sees. Default: all."""
+    critic_entries: tuple[str, ...] = ()
+    """Observation entries that the values are learned from; may be more than the policy sees. Default: all."""
+
+    eval_period: int = 50
+    """Iterations between two evaluations; 0: none (ours)."""
+    eval_episodes: int = 20
+    """Episodes of an evaluation during training (ours)."""
+    final_episodes: int = 100
+    """Episodes of the last evaluation, on seeds that nothing was chosen by (ours)."""
+    stop_success: float | None = None
+    """Stop when `stop_evaluations` evaluations in a row succeed this often (ours)."""
+    stop_evaluations: int = 2
+    """How many of them: one alone may be luck (ours)."""
+    max_minutes: float | None = None
+    """Stop after this time (ours)."""
+    wandb: str | None = None
+    """Project of Weights & Biases to log to as well."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_envs", "num_steps_per_env", "max_iterations", "save_interval", "stop_evaluations"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("obs_clip", "reward_clip"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"{name} must be above 0, got {value}")
+        if self.eval_period and self.eval_episodes < 1:
+            raise ConfigError(f"eval_episodes must be at least 1, got {self.eval_episodes}; to evaluate never, set eval_period to 0")
+        if self.agent.recurrent:
+            self._check_sequences()
+        if self.samples % self.agent.num_mini_batches:
+            raise ConfigError(
+                f"num_envs x num_steps_per_env = {self.num_envs} x {self.num_steps_per_env} = {self.samples} samples do not divide into "
+                f"num_mini_batches = {self.agent.num_mini_batches} equal parts: {self.samples % self.agent.num_mini_batches} would never "
+                f"be learned from. Change one of the three (parts that fit: {_divisors_near(self.samples, self.agent.num_mini_batches)})."
+            )
+
+    def _check_sequences(self) -> None:
+        """Networks that remember learn from whole sequences: a mini-batch is a number of environments."""
+        parts = self.agent.num_mini_batches
+        if self.num_envs % parts:
+            left = f"{self.num_envs % parts} of them would never be learned from" if self.num_envs > parts else "some would be empty"
+            raise ConfigError(
+                f"num_envs = {self.num_envs} environments do not divide into num_mini_batches = {parts} equal parts: {left}. With "
+                f"recurrent layers (actor_rnn_type {self.agent.actor_rnn_type}, critic_rnn_type {self.agent.critic_rnn_type}) a mini-batch "
+                f"is made of environments with all their steps. Change one of the two (parts that fit: "
+                f"{_divisors_near(self.num_envs, parts)})."
+            )
+
+    @property
+    def samples(self) -> int:
+        """Of one iteration."""
+        return self.num_envs * self.num_steps_per_env
+
+
+def _divisors_near(number: int, wanted: int) -> str:
+    divisors = [d for d in range(1, number + 1) if number % d == 0]
+    return ", ".join(str(d) for d in sorted(sorted(divisors, key=lambda d: abs(d - wanted))[:3]))

@@ -1,0 +1,60 @@
+"""The symmetry that a task declares, as PPO needs it: one signed permutation of the observation vector, one of the action."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tandem.agents.symmetry import Mirror
+from tandem.errors import ConfigError
+from tandem.observations import Layout
+from tandem.on_policy.config import OnPolicyConfig
+from tandem.types import Spec, Symmetry
+
+
+def mirror_for(config: OnPolicyConfig, env: Any) -> Mirror | None:
+    """None where nobody asks for it."""
+    agent = config.agent
+    if not (agent.use_data_augmentation or agent.use_mirror_loss):
+        return None
+    spec: Spec = env.task_spec
+    symmetry: Symmetry | None = getattr(env, "symmetry", None)
+    if symmetry is None:
+        raise ConfigError(
+            f"task '{spec.task}' declares no symmetry, and use_data_augmentation and use_mirror_loss learn from one. A task has a "
+            f"`symmetry` (`tandem.types.Symmetry`) where its physics is the same in a mirror; a Gymnasium environment may have one too."
+        )
+    if agent.recurrent:
+        raise ConfigError(
+            "symmetry is learned from single steps, and networks that remember (actor_rnn_type, critic_rnn_type) from sequences"
+        )
+    return mirror_of(spec, symmetry)
+
+
+def mirror_of(spec: Spec, symmetry: Symmetry) -> Mirror:
+    """The mirror over the whole vector; a declaration that cannot be is refused with its place."""
+    layout = Layout(spec)
+    unknown = sorted(set(symmetry.observation) - set(layout.names))
+    if unknown:
+        raise ConfigError(f"the symmetry of '{spec.task}' names the entry '{unknown[0]}'; there are {', '.join(layout.names)}")
+    observation: list[int] = []
+    for name in layout.names:
+        entry = spec.observation[name]
+        places = symmetry.observation.get(name, tuple(range(1, entry.size + 1)))
+        _check(spec, f"entry '{name}'", places, entry.scales().ravel())
+        start = len(observation)
+        observation += [int(np.sign(place)) * (abs(place) + start) for place in places]
+    _check(spec, "the action", symmetry.action, spec.action.scales().ravel())
+    return Mirror(tuple(observation), tuple(symmetry.action))
+
+
+def _check(spec: Spec, what: str, places: tuple[int, ...], scales: np.ndarray) -> None:
+    place = np.abs(places) - 1
+    if sorted(place.tolist()) != list(range(len(scales))):
+        raise ConfigError(f"the symmetry of '{spec.task}' gives {what} the places {places}, expected each of 1 to {len(scales)} once")
+    twice = np.sign(places) * np.sign(np.array(places)[place])
+    if not np.array_equal(place[place], np.arange(len(place))) or (twice < 0).any():
+        raise ConfigError(f"the symmetry of '{spec.task}': {what} with the places {places} is not itself again when mirrored twice")
+    if not np.array_equal(scales[place], scales):
+        raise ConfigError(f"the symmetry of '{spec.task}' swaps numbers of {what} whose scales differ: {scales.tolist()}")

@@ -1,0 +1,186 @@
+"""PPO's presets: short differences from the defaults, each with its reason. `tandem ppo TASK` takes the one named after the task."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from tandem.agents.ppo import PPOConfig
+from tandem.agents.rnd import RNDConfig
+from tandem.envs.task import Practice
+from tandem.errors import ConfigError
+from tandem.on_policy.config import OnPolicyConfig
+from tandem.on_policy.rsl_rl_config import read_rsl_rl_config
+from tandem.runs.folder import RunFolder
+
+
+def rsl_rl() -> OnPolicyConfig:
+    """rsl_rl's settings, for thousands of simulations."""
+    return OnPolicyConfig()
+
+
+def gym_mujoco() -> OnPolicyConfig:
+    """What the scores published for Gymnasium's runners were made with ("37 details"), on 16 simulations instead of one.
+
+    A rollout is still 2048 samples and a mini-batch still 64.
+    """
+    agent = PPOConfig(
+        num_learning_epochs=10,
+        num_mini_batches=32,
+        entropy_coef=0.0,
+        value_loss_coef=0.25,  # half of theirs, for their loss has a factor of 1/2
+        learning_rate=3e-4,
+        schedule="linear",
+        max_grad_norm=0.5,
+        joint_grad_norm=True,
+        normalize_advantage_per_mini_batch=True,
+        adam_epsilon=1e-5,
+        actor_hidden_dims=(64, 64),
+        critic_hidden_dims=(64, 64),
+        activation="tanh",
+        init="orthogonal",
+        std_type="log",
+    )
+    return OnPolicyConfig(
+        agent=agent,
+        num_envs=16,
+        num_steps_per_env=128,
+        max_iterations=488,
+        obs_normalization=True,
+        obs_clip=10.0,
+        reward_normalization=True,
+        reward_clip=10.0,
+        eval_period=0,
+        final_episodes=10,
+        save_interval=100,
+    )
+
+
+def cartpole() -> OnPolicyConfig:
+    """Solved in seconds: a small network, and 64 poles.
+
+    Returns go up to 100: values clipped to steps of 0.2 in such units would hardly learn, so they are normalised.
+    """
+    agent = PPOConfig(actor_hidden_dims=(32, 32), critic_hidden_dims=(32, 32), entropy_coef=0.005, normalize_values=True)
+    return OnPolicyConfig(agent=agent, num_envs=64, num_steps_per_env=32, max_iterations=40, eval_period=20, final_episodes=50)
+
+
+def reach() -> OnPolicyConfig:
+    """Seconds too: a small network, a discount for short episodes, and an evaluation every few iterations to stop by."""
+    agent = PPOConfig(
+        actor_hidden_dims=(64, 64), critic_hidden_dims=(64, 64), entropy_coef=0.0, init_std=0.5, gamma=0.95, normalize_values=True
+    )
+    return OnPolicyConfig(
+        agent=agent, num_envs=64, num_steps_per_env=16, max_iterations=100, eval_period=5, eval_episodes=50, stop_success=0.98
+    )
+
+
+def gear_assembly() -> OnPolicyConfig:
+    """The gears from scratch: a dense reward, and starts that grow harder as they are mastered.
+
+    An action is a tenth of a second and an episode ten seconds, so rewards more than a few seconds away hardly count; the physics
+    takes most of the time, so every sample is learned from often.
+    """
+    agent = PPOConfig(
+        gamma=0.97,
+        entropy_coef=0.0,
+        init_std=0.4,
+        actor_hidden_dims=(256, 256),
+        critic_hidden_dims=(256, 256),
+        normalize_values=True,
+    )
+    return OnPolicyConfig(
+        agent=agent,
+        num_envs=128,
+        num_steps_per_env=32,
+        max_iterations=800,
+        practice=Practice(curriculum=True),
+        obs_normalization=True,  # a blow is a hundred times what the wrist feels at rest
+        obs_clip=5.0,
+        eval_period=20,
+        eval_episodes=50,
+        stop_success=0.95,
+    )
+
+
+def recall() -> OnPolicyConfig:
+    """Seconds, with memory: an LSTM for both networks, and rollouts longer than the wait, for gradients reach back no further than one."""
+    agent = PPOConfig(
+        actor_rnn_type="lstm",
+        critic_rnn_type="lstm",
+        actor_rnn_hidden_dim=32,
+        critic_rnn_hidden_dim=32,
+        actor_hidden_dims=(32,),
+        critic_hidden_dims=(32,),
+        entropy_coef=0.0,
+        init_std=0.7,
+    )
+    return OnPolicyConfig(
+        agent=agent, num_envs=64, num_steps_per_env=48, max_iterations=60, eval_period=5, eval_episodes=100, stop_success=0.98
+    )
+
+
+PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {
+    "rsl_rl": rsl_rl,
+    "gym_mujoco": gym_mujoco,
+    "cartpole": cartpole,
+    "reach": reach,
+    "gear_assembly": gear_assembly,
+    "recall": recall,
+}
+
+
+def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:
+    """What a command line starts from: the run it resumes, the preset it names, or the one that suits its task."""
+    after = _given(args)
+    theirs = after.get("--rsl-rl-config")
+    if theirs is not None:
+        for other in ("--resume", "--preset"):
+            if other in after:
+                raise ConfigError(f"--rsl-rl-config and {other} both say what to start from; give one of the two")
+        return read_rsl_rl_config(Path(theirs), _whole(after.get("--num-envs"))).config
+    if "--resume" in after:
+        return ppo_config_of(RunFolder.open(Path(after["--resume"])))
+    chosen = after.get("--preset")
+    if chosen is None:
+        named = next((arg for arg in args if arg in PRESETS), None)
+        chosen = named or ("gym_mujoco" if any(re.fullmatch(r"\w[\w/:.]*-v\d+", arg) for arg in args) else "rsl_rl")
+    if chosen not in PRESETS:
+        raise ConfigError(f"no preset '{chosen}'; there are {', '.join(PRESETS)}")
+    return PRESETS[chosen]()
+
+
+def _whole(word: str | None) -> int | None:
+    return int(word) if word is not None and word.isdigit() else None  # what is none is told by whoever reads the command line
+
+
+def _given(args: list[str]) -> dict[str, str]:
+    """Options and what follows them, as `--name value` or `--name=value`."""
+    found = dict(pairwise(args)) | dict(arg.split("=", 1) for arg in args if arg.startswith("--") and "=" in arg)
+    return {name.replace("_", "-"): value for name, value in found.items()}
+
+
+def ppo_config_of(run: RunFolder) -> OnPolicyConfig:
+    """The configuration a run was started with."""
+    saved = {"rnd": {}} | run.config["config"]  # runs of before there was any have none of it
+    if "num_steps_per_env" not in saved:
+        raise ConfigError(f"run {run.path} was not trained with PPO; go on with it by `tandem train --resume {run.path}`")
+    for part, kind in ((saved, OnPolicyConfig), (saved["agent"], PPOConfig), (saved["rnd"], RNDConfig)):
+        unknown = set(part) - {field.name for field in dataclasses.fields(kind)}
+        if unknown:
+            raise ConfigError(f"run {run.path} was configured by another version of Tandem: unknown settings {', '.join(sorted(unknown))}")
+    settings: dict[str, Any] = _tuples(saved) | {
+        "agent": PPOConfig(**_tuples(saved["agent"])),
+        "rnd": RNDConfig(**_tuples(saved["rnd"])),
+        "practice": Practice(**saved.get("practice", {})),
+    }
+    return OnPolicyConfig(**settings)
+
+
+def _tuples(settings: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no tuples."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

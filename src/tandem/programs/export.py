@@ -1,0 +1,154 @@
+"""A learned policy as one file for any machine: `tandem export RUN`.
+
+Every file is run by ONNX Runtime, on made-up observations and at their edges, and compared with the policy that acts in training;
+only one that gives the same is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tandem import __version__
+from tandem.acting.policy import policy_file
+from tandem.errors import ConfigError, DataError
+from tandem.files import write_atomically
+from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, NumpyRecurrent, acting_policy, remembers
+from tandem.networks.onnx_graph import MEMORY_OUT, input_names, policy_graph, squash_of
+from tandem.networks.onnx_policy import FORMAT, OnnxPolicy, from_bytes, graph_hash
+from tandem.observations import Layout
+from tandem.runs.checkpoint import read_policy, read_policy_notes
+from tandem.types import OBSERVATION_CLIP, Observation, PolicySnapshot, Spec
+
+TOLERANCE = 1e-5
+"""By how much an output may differ, for every unit of the largest number that the network sees (and at least one unit)."""
+ROWS = 256
+
+
+class ExportMismatch(DataError):
+    """The file does not do what the policy does."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and how it was found to be right."""
+
+    path: Path
+    bytes: int
+    kind: str
+    inputs: tuple[str, ...]
+    observations: int
+    """On how many the two were compared."""
+    largest_difference: float
+    """Between their actions, on the likely ones."""
+
+
+def export(source: Path, target: Path | None = None, which: str = "best") -> Exported:
+    """The policy of a run folder (or a policy file) as an ONNX file; `target` defaults to RUN/policy.onnx."""
+    target = target or (source.with_suffix(".onnx") if source.is_file() else source / "policy.onnx")
+    if target.suffix != ".onnx":
+        raise ConfigError(f"an export is an ONNX file and its name ends in .onnx; got {target}")
+    file = policy_file(source, which)
+    snapshot, spec = read_policy(file)
+    kind = str(read_policy_notes(file).get("learned_by", "rlpd"))
+    data = onnx_bytes(snapshot, spec, kind)
+    policy = from_bytes(data, str(target))
+    observations = probes(snapshot, spec)
+    largest = compare(policy, snapshot, spec, observations)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, data)
+    count = len(next(iter(observations.values())))
+    return Exported(target, len(data), kind, policy.inputs, count, largest)
+
+
+def onnx_bytes(snapshot: PolicySnapshot, spec: Spec, kind: str) -> bytes:
+    """The file's content; not compared with anything yet."""
+    parameters = snapshot.parameters
+    metadata = {
+        "format": FORMAT,
+        "task": spec.task,
+        "spec": json.dumps(spec.to_json()),
+        "spec_hash": spec.hash,
+        "inputs": json.dumps(list(input_names(parameters, spec))),
+        "units": json.dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": spec.action.unit}),
+        "control_hz": f"{spec.control_hz:g}",
+        "kind": kind,
+        "squash": squash_of(parameters),
+        "policy_version": str(snapshot.version),
+        "learner_step": str(snapshot.learner_step),
+        "policy_hash": snapshot.hash,
+        "tandem": __version__,
+    }
+    model = policy_graph(parameters, spec, metadata)
+    model.metadata_props.add(key="graph_hash", value=graph_hash(model))
+    return model.SerializeToString()
+
+
+def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
+    """Observations to compare on, in their own units: likely ones, unlikely ones, and the edges."""
+    layout, random = Layout(spec), np.random.default_rng(0)
+    centre, spread = np.zeros(layout.size, np.float32), np.ones(layout.size, np.float32)
+    if "normaliser/mean" in snapshot.parameters:
+        columns = snapshot.parameters["columns"]
+        centre[columns], spread[columns] = snapshot.parameters["normaliser/mean"], snapshot.parameters["normaliser/std"]
+    noise = random.standard_normal((ROWS, layout.size), dtype=np.float32)
+    noise[ROWS // 2 :] *= 4
+    alone = np.eye(layout.size, dtype=np.float32)  # one number at its bound, all others at 0
+    edges = [np.zeros((1, layout.size)), np.ones((1, layout.size)), alone, 1000 * alone, 200 * np.ones((1, layout.size))]
+    bounds = OBSERVATION_CLIP * np.concatenate([*edges, *(-edge for edge in edges)])
+    rows = np.concatenate([centre + spread * noise, bounds]).astype(np.float32) * layout.scales
+    entries: Observation = {}
+    for name in layout.names:
+        entries[name] = rows[:, layout.columns([name])].reshape(len(rows), *spec.observation[name].shape)
+    return entries
+
+
+def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observations: Observation) -> float:
+    """The largest difference between the actions on the likely observations; any output beyond the tolerance is refused with its place."""
+    live = _live(snapshot)
+    x = Layout(spec).flatten(observations, live.observation_clip)
+    memory = policy.begin(len(x))
+    if policy.memory_size:  # as it may be in the middle of an episode; what a unit remembers is between -1 and 1 or a little more
+        memory[ROWS // 4 :] = np.random.default_rng(1).uniform(-1.5, 1.5, memory[ROWS // 4 :].shape)
+    expected = _expected(live, spec, x, memory)
+    # a float32 has seven digits: what is computed of larger numbers is known to fewer decimals
+    allowed = TOLERANCE * np.maximum(1.0, np.abs(live.seen(x)).max(axis=1, keepdims=True))
+    for rows in (slice(0, len(x)), slice(0, 1), slice(1, 3)):  # the batch is free
+        told = policy.run({name: values[rows] for name, values in observations.items()}, memory[rows])
+        for name, wanted in expected.items():
+            _refuse_difference(name, told[name], wanted[rows], allowed[rows], rows.start)
+    return float(np.abs(policy.mode(observations, memory)[0] - expected["action"])[:ROWS].max())
+
+
+def _live(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent:
+    live = NumpyRecurrent(snapshot.parameters) if remembers(snapshot.parameters) else acting_policy(snapshot.parameters)
+    assert isinstance(live, (NumpyPolicy, NumpyGaussian, NumpyRecurrent))
+    return live
+
+
+def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x: np.ndarray, memory: np.ndarray) -> dict[str, np.ndarray]:
+    """What the outputs should be."""
+    after = {}
+    if isinstance(live, NumpyRecurrent):
+        mean, std, after[MEMORY_OUT] = live.gaussian(x, memory)
+        action = live.mode(x, memory)[0]
+    else:
+        mean, std = live.gaussian(x)
+        action = live.mode(x)
+    return {"action": action, "command": action * spec.action.scales().reshape(-1), "mean": mean, "std": std, **after}
+
+
+def _refuse_difference(name: str, told: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, first: int) -> None:
+    if told.shape != wanted.shape:
+        raise ExportMismatch(f"output '{name}' has shape {told.shape} in the file, {wanted.shape} in the live policy. Nothing was written.")
+    wrong = ~(np.abs(told - wanted) <= allowed * np.maximum(1.0, np.abs(wanted)))  # a number that is none is wrong too
+    if wrong.any():
+        row, place = (int(i) for i in np.argwhere(wrong)[0])
+        raise ExportMismatch(
+            f"output '{name}' differs, first at observation {first + row}, number {place}: {told[row, place]:.8g} in the file, "
+            f"{wanted[row, place]:.8g} in the live policy, allowed {allowed[row, 0]:.1g}. Nothing was written. This is a fault of the "
+            f"export or of the installed onnxruntime, not of the policy."
+        )

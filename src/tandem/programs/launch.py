@@ -1,0 +1,111 @@
+"""From a command line to the processes of a run: the folder, the hub, the trainer and the actors."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tandem.acting.policy import policy_to_start_from
+from tandem.data.demos import load_demos
+from tandem.envs.registry import make_batch
+from tandem.errors import ConfigError
+from tandem.link.folder import run_token
+from tandem.off_policy.config import TrainConfig
+from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
+from tandem.programs.processes import Part, actor_part, hub_part, supervise, trainer_part
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder, plain
+from tandem.runs.loggers import WandB
+from tandem.types import Spec
+
+
+def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Display) -> dict[str, Any]:
+    """`tandem train`: all of it on this machine."""
+    if asked.actors < 1:
+        raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
+    run = _prepare(asked, config, path)
+    actors = [actor_part(i, _actor_arguments(config, path, i)) for i in range(asked.actors)]
+    return _run(run, asked, config, display, actors, host="127.0.0.1")
+
+
+def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Display) -> dict[str, Any]:
+    """`tandem learner`: hub and trainer on this machine, actors wherever they are."""
+    if (asked.certificate is None) != (asked.key is None):
+        raise ConfigError("--certificate and --key belong together: one of them is missing")
+    run = _prepare(asked, config, path)
+    display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {path / 'token'}")
+    return _run(run, asked, config, display, [], host=asked.host, certificate=asked.certificate, key=asked.key, timeout=asked.timeout)
+
+
+def _run(
+    run: RunFolder,
+    asked: RunArgs,
+    config: TrainConfig,
+    display: Display,
+    actors: Sequence[Part],
+    *,
+    host: str,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    timeout: float = 10.0,
+) -> dict[str, Any]:
+    port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
+    page = f"page: {_page_link(run.path, host, port, certificate is not None)}"
+    hub = hub_part(
+        run.path,
+        host=host,
+        port=port,
+        certificate=plain(certificate),
+        key=plain(key),
+        timeout_s=timeout,
+        steps_per_update=config.steps_per_update,
+        actor_settings={"seed": config.seed, "random_steps": config.random_steps, "reward_source": config.reward_source},
+    )
+    trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
+    return supervise(run.path, hub, trainer, actors, display.say, run.event, lambda: display.say(page))
+
+
+def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
+    """The run folder; what cannot be used is refused before there is one."""
+    if asked.resume is not None:
+        return RunFolder.open(path)
+    env = make_batch(config.task, 1)
+    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    env.close()
+    for file in config.demos:
+        load_demos(file, spec)
+    if asked.init_from is not None:
+        policy_to_start_from(asked.init_from, spec)
+    if config.wandb:
+        WandB.require()
+    return RunFolder.create(path, config, spec)
+
+
+def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
+    return [
+        config.task,
+        *("--run", str(run)),
+        *("--name", f"actor {number}"),
+        *("--pace", config.pace),
+        *("--operator", config.operator),
+        *("--num-envs", str(config.num_envs)),
+        *("--spool", str(run / "spool")),
+    ]
+
+
+def _free_port(host: str) -> int:
+    with socket.create_server((host, 0)) as listening:
+        return listening.getsockname()[1]
+
+
+def _page_link(run: Path, host: str, port: int, tls: bool) -> str:
+    """With the token, which lets a browser in; on this machine for a hub that listens everywhere."""
+    here = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
+    return f"{'https' if tls else 'http'}://{here}:{port}/?token={run_token(run)}"
+
+
+def _reachable(asked: LearnerArgs) -> str:
+    host = "HOST" if asked.host in ("0.0.0.0", "::") else asked.host
+    return f"{'wss://' if asked.certificate else ''}{host}:{asked.port or 'PORT'}"

@@ -1,0 +1,150 @@
+"""Recording by hand, through a real hub: what a person keeps is in the file, and nothing else."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tandem.data.demos import load_demos, read_recording
+from tandem.envs.registry import make, make_expert
+from tandem.link.hub import Hub
+from tandem.programs.teaching import teach
+from tandem.teleop.steering import Reading
+from tandem.types import Spec
+from tests.waiting import wait_for
+
+
+class Recording:
+    """`teach` in a thread, and a page's hand on it."""
+
+    def __init__(self, folder: Path, demos: int, **options: Any) -> None:
+        self.hub: Hub | None = None
+        self.result: list[Path] = []
+        self.views: list[Any] = []
+        self.stop = threading.Event()
+
+        def run() -> None:
+            options.setdefault("mount", lambda hub: setattr(self, "hub", hub))
+            self.result.append(teach("reach", demos, folder, 7, stopped=self.stop.is_set, **options))
+
+        self.thread = threading.Thread(target=run, daemon=True)
+        self.thread.start()
+        wait_for(lambda: self.hub is not None and self.hub._loop is not None and self.do(self.hub.stage.actors), what="the robot")
+        self.source = self.do(self.stage.actors)[0]
+        self.do(self.stage.watch, self.source, self.views.append)
+        wait_for(lambda: self.views, what="a view")
+
+    @property
+    def stage(self) -> Any:
+        assert self.hub is not None
+        return self.hub.stage
+
+    def do(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        done, result = threading.Event(), []
+        assert self.hub is not None and self.hub._loop is not None
+        self.hub._loop.call_soon_threadsafe(lambda: (result.append(function(*arguments)), done.set()))
+        assert done.wait(5)
+        return result[0]
+
+    @property
+    def state(self) -> dict[str, Any]:
+        assert self.hub is not None
+        return self.do(self.hub.live)["recording"]
+
+    def order(self, what: str) -> None:
+        assert self.do(self.stage.order, "record", self.source, {"what": what}) == ""
+
+    def reach(self) -> None:
+        """Take control and bring the tool to the ball, as the page shows it."""
+        assert self.do(self.stage.take, "page-1", self.source) == ""
+        wait_for(lambda: self.views[-1].holder == "page-1", what="control")
+        self.order("start")
+
+        def arrived() -> bool:
+            seen = self.views[-1].observation
+            wanted = (np.array(seen["to_ball"]) - seen["command_offset"]) / 0.03
+            self.do(self.stage.steer, "page-1", list(wanted / max(1.0, np.abs(wanted).max())))
+            return self.state["phase"] == "judging"
+
+        wait_for(arrived, what="the ball")
+
+
+def test_a_person_records_keeps_discards_and_does_again(tmp_path: Path) -> None:
+    recording = Recording(tmp_path, 2)
+    assert recording.state == {"kept": 0, "wanted": 2, "phase": "ready"}
+    start = recording.views[-1].observation["to_ball"]
+    recording.order("keep")  # nothing to keep yet
+    wait_for(lambda: "does not fit while ready" in recording.views[-1].notice, what="the objection")
+    recording.reach()
+    recording.order("redo")
+    wait_for(lambda: recording.state["phase"] == "ready" and recording.views[-1].observation["to_ball"] == start, what="the same start")
+    recording.reach()
+    recording.order("keep")
+    wait_for(lambda: recording.state == {"kept": 1, "wanted": 2, "phase": "ready"}, what="one more")
+    wait_for(lambda: recording.views[-1].observation["to_ball"] != start, what="another start")
+    recording.order("start")
+    wait_for(lambda: recording.views[-1].step >= 2, what="steps")
+    recording.order("discard")
+    recording.reach()
+    recording.order("keep")
+    recording.thread.join(10)
+    [path] = recording.result
+    assert path.name.startswith("reach_2_demos_") and not list(tmp_path.glob("*.partial"))
+    kept = read_recording(path)
+    assert kept.attributes == {"operator": "browser", "seed": 7}
+    assert len(kept.episodes()) == 2 and all(episode[-1].success and episode[-1].terminated for episode in kept.episodes())
+    steps = load_demos(path, make("reach").get_wrapper_attr("task_spec"))
+    assert np.mean([step.intervened for step in steps]) > 0.5  # on a busy machine the page may fall silent for a moment
+    assert [step.step for step in kept.episodes()[0]] == list(range(len(kept.episodes()[0])))
+    np.testing.assert_allclose(kept.episodes()[0][0].observation["to_ball"], start, atol=1e-5)
+
+
+def test_a_person_may_be_the_judge(tmp_path: Path) -> None:
+    recording = Recording(tmp_path, 1, reward_source="person")
+    recording.order("start")
+    wait_for(lambda: recording.views[-1].step >= 2, what="steps")
+    recording.do(recording.stage.order, "label", recording.source, {"success": False})
+    wait_for(lambda: recording.state["phase"] == "judging", what="the end")
+    recording.order("keep")
+    wait_for(lambda: "only successes are kept" in recording.views[-1].notice, what="the objection")
+    recording.do(recording.stage.order, "label", recording.source, {"success": True})  # on second thoughts
+    wait_for(lambda: "keep, discard or redo?" in recording.views[-1].notice, what="the question")
+    recording.order("keep")
+    recording.thread.join(10)
+    steps = read_recording(recording.result[0]).transitions
+    assert [(step.reward, step.terminated, step.success) for step in steps[-2:]] == [(0.0, False, False), (1.0, True, True)]
+
+
+class Stick:
+    """A device that knows the way: it holds from the first moment and goes to the ball."""
+
+    name = "gamepad"
+
+    def __init__(self, spec: Spec) -> None:
+        self.expert = make_expert("reach", 0)
+        self.seen: Any = None
+
+    def read(self) -> Reading:
+        action = np.zeros(3, np.float32) if self.seen is None else self.expert.decide(self.seen)[0]
+        return Reading(action, True)
+
+    def close(self) -> None:
+        pass
+
+
+def test_with_a_device_what_succeeds_is_kept_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tandem.programs import teaching
+
+    begin = teaching.Teacher._obey_all
+
+    def looking(self: Any) -> None:
+        self._steering.hand.seen = self.observation  # the person sees the robot
+        begin(self)
+
+    monkeypatch.setattr(teaching.Teacher, "_obey_all", looking)
+    path = teach("reach", 2, tmp_path, 3, hand=Stick)
+    kept = read_recording(path)
+    assert len(kept.episodes()) == 2 and kept.attributes["operator"] == "gamepad"
