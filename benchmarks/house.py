@@ -30,7 +30,7 @@ import tandem
 from benchmarks.report import Report
 
 PACKAGE = Path(tandem.__file__).parent
-TARGETS = {
+TARGETS: dict[str, tuple[str, float]] = {
     "sync_path_files": ("<=", 20),
     "sync_path_lines": ("<=", 3500),
     "ppo_path_files": ("<=", 12),
@@ -140,8 +140,9 @@ def duplicated_blocks() -> list[str]:
 def _code_lines(tree: ast.Module, text: str) -> list[tuple[int, str]]:
     skipped = set()
     for node in ast.walk(tree):
+        is_import = isinstance(node, ast.Import | ast.ImportFrom)
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
+        if isinstance(node, ast.stmt) and (is_text or is_import):
             skipped |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     lines = ((number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if number not in skipped)
     return [(number, line) for number, line in lines if len(line) > 3 and not line.startswith("#")]
