@@ -1,4 +1,4 @@
-"""What the documentation points at is there."""
+"""The documentation: named places, links and pictures exist, and the README stays short."""
 
 import ast
 import re
@@ -11,10 +11,12 @@ import tandem
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(tandem.__file__).parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+README_LINES = 110
+PICTURE_BYTES = 2 * 2**20
 
 
 def names_in(file: Path) -> set[str]:
-    """Functions, classes, methods and constants of a module: `name` and `Class.name`."""
+    """Names of functions, classes, methods and constants of a module: `name` and `Class.name`."""
     found = set()
     for node in ast.parse(file.read_text()).body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
@@ -28,7 +30,7 @@ def names_in(file: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_place_in_the_code_that_a_page_names_exists(page: Path) -> None:
+def test_every_place_in_the_code_named_on_a_page_exists(page: Path) -> None:
     for file, name in re.findall(r"`([\w/]+\.py)::([\w.]+)`", page.read_text()):
         assert (PACKAGE / file).exists(), f"{page.name} names {file}"
         assert name in names_in(PACKAGE / file), f"{page.name} names {file}::{name}"
@@ -39,3 +41,19 @@ def test_every_link_and_picture_of_a_page_exists(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
         if not target.startswith(("http:", "https:")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_readme_is_short(name: str) -> None:
+    assert len((ROOT / name).read_text().splitlines()) <= README_LINES
+
+
+def test_pictures_are_small() -> None:
+    large = [picture.name for picture in (ROOT / "docs" / "images").iterdir() if picture.stat().st_size > PICTURE_BYTES]
+    assert not large, f"larger than 2 MB: {large}"
+
+
+def test_the_package_page_has_no_relative_links() -> None:
+    """A package index shows docs/package.md without the repository: neither links nor pictures of it would work there."""
+    relative = [target for target in re.findall(r"\]\(([^)]+)\)", (ROOT / "docs" / "package.md").read_text()) if "://" not in target]
+    assert not relative

@@ -1,4 +1,4 @@
-"""Runs that many tests look at; each is lived once per session."""
+"""Runs that many tests use; each is made once per session."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 from tandem.envs.registry import make, make_expert
 from tandem.programs.record import record_demos
-from tests.doctor.doctor_samples import lived
+from tests.doctor.doctor_samples import short_run
 
 
 @pytest.fixture(scope="session")
@@ -17,4 +17,4 @@ def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def healthy(demos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """600 learner steps, 4,800 actor steps, evaluated twice."""
-    return lived(tmp_path_factory.mktemp("healthy") / "run", demos=(demos,), max_steps=600, eval_period=300, eval_episodes=20)
+    return short_run(tmp_path_factory.mktemp("healthy") / "run", demos=(demos,), max_steps=600, eval_period=300, eval_episodes=20)

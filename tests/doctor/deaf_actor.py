@@ -1,4 +1,4 @@
-"""`tandem actor` whose callback for new policies was lost: it acts with the first one for ever.
+"""`tandem actor` that never receives a new policy: it keeps acting with the first one.
 
 python deaf_actor.py TASK ...
 """

@@ -1,4 +1,4 @@
-"""Short real runs on `reach`, recorded once, and ways to spoil a copy of one."""
+"""Short real runs on `reach`, and functions that inject faults into a copy of one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = TrainConfig(
 )
 
 
-def lived(path: Path, **changes: Any) -> Path:
+def short_run(path: Path, **changes: Any) -> Path:
     """A real run in this process, with some settings changed."""
     agent = dataclasses.replace(SMALL.agent, **{name: changes.pop(name) for name in ("learning_rate",) if name in changes})
     resume, watch = changes.pop("resume", False), changes.pop("watch", None)
@@ -47,14 +47,14 @@ def findings(run: Path | Records) -> list[dict[str, Any]]:
 
 
 def first(run: Path | Records) -> str:
-    """The name of the first finding, which must be above a note."""
+    """The name of the first finding, which must be a problem or a warning."""
     found = findings(run)
-    assert found and found[0]["severity"] != "note", f"nothing was found, only {[finding['name'] for finding in found]}"
-    noted(found)
+    assert found and found[0]["severity"] != "note", f"no problem was found, only {[finding['name'] for finding in found]}"
+    write_down(found)
     return found[0]["name"]
 
 
-def noted(found: list[dict[str, Any]]) -> None:
+def write_down(found: list[dict[str, Any]]) -> None:
     """For the table of faults in docs/doctor.md: TANDEM_FAULTS=faults.jsonl python -m pytest tests/doctor."""
     if "TANDEM_FAULTS" in os.environ:
         line = {"test": os.environ["PYTEST_CURRENT_TEST"].split("::")[-1].split(" ")[0], "found": [finding["name"] for finding in found]}
@@ -79,15 +79,15 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def edit_rows(run: Path, change: Callable[[int, dict[str, Any]], dict[str, Any]]) -> None:
-    """Every row of the metrics; `change` is given its number and the row."""
+    """Change every row of the metrics; `change` gets the number of the row and the row."""
     path = run / "metrics.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()]
     path.write_text("".join(json.dumps(change(number, row)) + "\n" for number, row in enumerate(rows)))
-    (run / "summary.json").touch()  # still the end of it
+    (run / "summary.json").touch()  # the run has still ended
 
 
 def edit_steps(run: Path, change: Callable[[int, Transition], Transition]) -> None:
-    """Every step of the journal; `change` is given its place from 0 and the step."""
+    """Change every step of the journal; `change` gets its position from 0 and the step."""
     connection = sqlite3.connect(run / "journal.db")
     rows = connection.execute("SELECT ord, source, seq, record FROM steps ORDER BY ord").fetchall()
     for number, (ord, source, seq, record) in enumerate(rows):

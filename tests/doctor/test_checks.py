@@ -1,4 +1,4 @@
-"""Checks on records of their own: what is hard to bring about, the forecasts, PPO's curves, and silence where nothing is known."""
+"""Checks on hand-made records: faults that are hard to produce, forecasts, PPO's metrics, and no finding without data."""
 
 import dataclasses
 import json
@@ -57,13 +57,13 @@ def live(
 
 
 def seen(**parts: Any) -> Records:
-    """A run that goes well, but for these parts."""
+    """The records of a healthy run, except for these parts."""
     usual = {"config": plain(SMALL) | {"demos": ["demos.db"]}, "live": live(), "path": Path("run"), "written_at": NOW, "machine": MACHINE}
     events = [{"kind": "started", "time": NOW - 100, "host": "here", "tandem": "0.1.0"}, *parts.pop("events", [])]
     return Records(**{"now": NOW, "task": "reach", "spec": SPEC, "events": events} | usual | parts)
 
 
-def test_nothing_known_is_nothing_said() -> None:
+def test_without_data_there_is_no_finding() -> None:
     assert not run_checks(Records(NOW, "reach", SPEC))
     assert not run_checks(seen())
 
@@ -143,11 +143,11 @@ def test_one_fault_is_the_first_finding(name: str, records: Records) -> None:
         "a version behind",
         "clocks",
         "restarts long ago",
-        "mended",
+        "joined since",
         "recovered long ago",
     ],
 )
-def test_what_a_healthy_run_may_look_like(records: Records) -> None:
+def test_a_healthy_run_may_look_like_this(records: Records) -> None:
     assert_healthy(records)
 
 
@@ -197,10 +197,10 @@ def test_a_healthy_ppo_run(tmp_path: Path) -> None:
     assert_healthy(ppo_run(tmp_path / "run"))
 
 
-# ---- folders in any state
+# ---- damaged folders
 
 
-def test_a_folder_of_which_little_is_left(tmp_path: Path) -> None:
+def test_a_folder_with_damaged_files(tmp_path: Path) -> None:
     RunFolder.create(tmp_path / "run", SMALL, SPEC).close()
     assert_healthy(tmp_path / "run")
     for name, content in (
@@ -214,7 +214,7 @@ def test_a_folder_of_which_little_is_left(tmp_path: Path) -> None:
     assert first(tmp_path / "run") == "journal_unreadable"
 
 
-def test_this_machine_is_seen() -> None:
+def test_this_machine_is_measured() -> None:
     machine = look_at_machine(Path("."))
     assert machine.cores >= 1 and machine.disk_free > 0 and "numpy" in machine.versions
     assert 0.1 < machine.gflops < 100_000
@@ -238,31 +238,31 @@ def test_every_check_has_its_place_once() -> None:
     assert len(names) == len(set(names))
 
 
-def test_what_follows_from_a_cause_is_told_with_it_and_not_by_itself() -> None:
+def test_a_finding_that_follows_from_another_is_listed_with_it_only() -> None:
     stale = live({"version": 1, "lag_versions": 9, "lag_s": 30.0})
-    told = run_checks(seen(live=stale))
-    assert [finding.name for finding in told] == ["policies_not_applied"] and told[0].explains == ("policy_lag",)
+    reported = run_checks(seen(live=stale))
+    assert [finding.name for finding in reported] == ["policies_not_applied"] and reported[0].explains == ("policy_lag",)
     assert [finding.name for finding in run_checks(seen(live=live({"lag_versions": 6, "lag_s": 6.0})))] == ["policy_lag"], (
-        "alone it is told"
+        "without its cause it is listed itself"
     )
 
 
-def test_nothing_explains_what_stands_further_up() -> None:
+def test_no_finding_explains_itself() -> None:
     order = [check.__name__ for check in CHECKS]
     for cause, follows in EXPLAINS.items():
         assert {cause, *follows} <= set(order) and cause not in follows
 
 
-def test_an_actor_on_this_machine_is_sent_to_the_folder_and_one_elsewhere_to_the_address() -> None:
+def test_commands_name_the_folder_on_this_machine_and_the_address_elsewhere() -> None:
     records = seen(live=live({}), address="10.0.0.5:5588", path=Path("runs/a"))
     assert diagnose(records)["findings"][0]["next"].startswith("tandem doctor 10.0.0.5:5588")
     gone = seen(live=live({"connected": False, "last_seen_s": 40.0}), address="10.0.0.5:5588", path=Path("runs/a"))
     assert "--run runs/a" in diagnose(gone)["findings"][0]["next"]
-    assert "--learner 10.0.0.5:5588 --token-file TOKEN" in diagnose(gone, from_afar=True)["findings"][0]["next"]
+    assert "--learner 10.0.0.5:5588 --token-file TOKEN" in diagnose(gone, remote=True)["findings"][0]["next"]
 
 
 def test_an_actor_with_a_policy_of_its_own_is_not_called_stale() -> None:
-    """`tandem actor --policy FILE`: its steps carry version -1, and it is not to follow the learner."""
+    """`tandem actor --policy FILE`: its steps have version -1, and it need not follow the learner."""
     rows = [
         {"learner_step": i, "actor_step": 100 * i, "policy_version": 20 + i, "clock/policy_lag": 21.0 + i, "wall_s": i} for i in range(25)
     ]

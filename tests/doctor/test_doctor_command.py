@@ -1,4 +1,4 @@
-"""`tandem doctor` as a person types it: fast, without JAX, in two languages, with an exit status; and what a run left when it broke."""
+"""The command `tandem doctor`: fast, without JAX, in two languages, with an exit status; and the files of a run that met a NaN."""
 
 import json
 import os
@@ -34,7 +34,7 @@ from tandem.on_policy.run import train_ppo
 from tandem.programs import actor
 from tandem.runs.broken import keep_batch, keep_simulation
 from tandem.runs.display import Display
-from tests.doctor.doctor_samples import copy_of, edit_json, first, lived
+from tests.doctor.doctor_samples import copy_of, edit_json, first, short_run
 
 WITHOUT_JAX = (
     "import sys; sys.argv = ['tandem', *sys.argv[1:]]; from tandem.cli import main\ntry: main()\nfinally: assert 'jax' not in sys.modules"
@@ -47,30 +47,30 @@ def doctor(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedP
     return subprocess.run(full, capture_output=True, text=True, timeout=120, env=environment, cwd=cwd)
 
 
-# ---- what is shown
+# ---- output
 
 
 def test_a_healthy_run_in_both_languages_and_as_json(healthy: Path) -> None:
     english, chinese, data = doctor(healthy), doctor(healthy, "--lang", "zh"), doctor(healthy, "--json")
     assert english.returncode == chinese.returncode == data.returncode == 0, english.stderr
-    assert "Nothing is wrong" in english.stdout and "没有发现问题" in chinese.stdout
+    assert "No problem found" in english.stdout and "没有发现问题" in chinese.stdout
     assert english.stdout.count("✓") == chinese.stdout.count("✓") == 9, "the checklist"
-    # in the seed's own order: initial network, updates, demo buffer, filled, demo path, address, and the three settings
+    # the fixed order: initial network, updates, demo buffer, filled, demo path, address, and the three settings
     order = [
         "initial network",
-        "new parameters",
+        "new policies",
         "demo buffer",
-        "filled up",
-        "right files",
+        "replay buffer filled",
+        "demonstration files",
         "address",
         "random_steps",
         "training_starts",
         "steps_per_update",
     ]
     assert [english.stdout.index(question) for question in order] == sorted(english.stdout.index(question) for question in order)
-    told = json.loads(data.stdout)
-    assert told["severity"] in (None, "note") and told["clocks"]["learner_step"] == 600
-    assert all({"name", "severity", "what", "evidence", "cause", "next", "explains"} == finding.keys() for finding in told["findings"])
+    answer = json.loads(data.stdout)
+    assert answer["severity"] in (None, "note") and answer["clocks"]["learner_step"] == 600
+    assert all({"name", "severity", "what", "evidence", "cause", "next", "explains"} == finding.keys() for finding in answer["findings"])
 
 
 def test_the_clocks_of_the_run(healthy: Path) -> None:
@@ -82,11 +82,15 @@ def test_the_clocks_of_the_run(healthy: Path) -> None:
     # eight actor steps for each learner step: 100 of those are 800 of these
     assert float(rows[2][3].replace(",", "")) == pytest.approx(800, rel=0.1)
     assert "middle (200 to 1,000 learner steps)" in shown and "Correct actively" in shown
+    # the last column is the success that this run measured at that learner step, not a rule of thumb
+    metrics = [json.loads(line) for line in (healthy / "metrics.jsonl").read_text().splitlines()]
+    at_500 = next(row["environment/episode/success"] for row in metrics if row["learner_step"] >= 500)
+    assert rows[0][4:] == ["-"] and rows[4][4:] == [f"{100 * at_500:.0f}", "%"]
     chinese = doctor(healthy, "--clocks", "--lang", "zh").stdout
-    assert "100 个 Learner 步 = 10 次参数更新" in chinese and "积极干预" in chinese
+    assert "100 个 Learner 步 = 10 个新策略" in chinese and "积极纠正" in chinese
 
 
-def test_a_problem_ends_with_2_and_says_what_to_type(healthy: Path, tmp_path: Path) -> None:
+def test_a_problem_exits_with_2_and_prints_what_to_type(healthy: Path, tmp_path: Path) -> None:
     run = copy_of(healthy, tmp_path / "run")
     edit_json(run / "config.json", lambda described: described["config"].update(random_steps=10**6))
     shown = doctor(run)
@@ -95,7 +99,7 @@ def test_a_problem_ends_with_2_and_says_what_to_type(healthy: Path, tmp_path: Pa
     assert "✗ random_steps" in shown.stdout
 
 
-def test_explain_and_what_cannot_be(tmp_path: Path) -> None:
+def test_explain_and_wrong_arguments(tmp_path: Path) -> None:
     assert "callback" in doctor("explain", "policies_not_applied").stdout
     assert "回调" in doctor("explain", "policies_not_applied", "--lang", "zh").stdout
     for arguments, says in (
@@ -110,14 +114,14 @@ def test_explain_and_what_cannot_be(tmp_path: Path) -> None:
         assert shown.returncode == 2 and says in shown.stderr and "Traceback" not in shown.stderr, shown.stderr
 
 
-def test_without_an_argument_it_looks_at_the_newest_run(healthy: Path, tmp_path: Path) -> None:
+def test_without_an_argument_it_diagnoses_the_newest_run(healthy: Path, tmp_path: Path) -> None:
     copy_of(healthy, tmp_path / "runs" / "old")
     copy_of(healthy, tmp_path / "runs" / "new")
     os.utime(tmp_path / "runs" / "old", (1, 1))
     assert "runs/new" in doctor(cwd=tmp_path).stdout
 
 
-def test_watching_ends_with_the_run_and_says_each_state_once(healthy: Path) -> None:
+def test_watch_ends_with_the_run_and_prints_each_state_once(healthy: Path) -> None:
     shown = doctor(healthy, "--watch")
     assert shown.returncode == 0 and shown.stdout.count("checklist") == 1
 
@@ -132,7 +136,7 @@ def test_addresses(tmp_path: Path) -> None:
             parse_address(wrong, 5588)
 
 
-def test_a_certificate_that_is_not_known(tmp_path: Path) -> None:
+def test_an_untrusted_certificate(tmp_path: Path) -> None:
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now()
     made = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
@@ -150,11 +154,11 @@ def test_a_certificate_that_is_not_known(tmp_path: Path) -> None:
         server.shutdown()
 
 
-# ---- fast
+# ---- speed
 
 
-def test_a_run_of_a_hundred_thousand_steps_is_judged_in_two_seconds(healthy: Path, tmp_path: Path) -> None:
-    """In seconds of work, not of the clock: the machine may be busy. All of it, the start of Python included."""
+def test_a_run_of_a_hundred_thousand_steps_is_diagnosed_in_two_seconds(healthy: Path, tmp_path: Path) -> None:
+    """CPU seconds, not wall time, since the machine may be busy; the start of Python is included."""
     run = copy_of(healthy, tmp_path / "run")
     with Journal.open(run / "journal.db", read_only=False):
         pass
@@ -175,36 +179,36 @@ def test_a_run_of_a_hundred_thousand_steps_is_judged_in_two_seconds(healthy: Pat
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     shown = doctor(run, "--json")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    told = json.loads(shown.stdout)
-    assert told["clocks"]["actor_step"] > 100_000 and told["clocks"]["learner_step"] == 100_000
+    answer = json.loads(shown.stdout)
+    assert answer["clocks"]["actor_step"] > 100_000 and answer["clocks"]["learner_step"] == 100_000
     work = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert work < 2.0, f"{work:.2f} s of work, {told['seconds']} s of them for the diagnosis"
+    assert work < 2.0, f"{work:.2f} CPU seconds, {answer['seconds']} s for the diagnosis"
 
 
-# ---- the loops watch themselves
+# ---- checks inside the loops
 
 
-def test_a_watch_says_a_thing_once_and_only_if_it_stands(healthy: Path) -> None:
+def test_a_watch_reports_a_finding_once_and_only_if_it_persists(healthy: Path) -> None:
     watch = watch_trainer(healthy)
     row = json.loads((healthy / "metrics.jsonl").read_text().splitlines()[-1])
     row.pop("eval/success", None)
 
     def rows(count: int, start: int, **changes: float) -> list[str]:
-        said = []
+        reported = []
         for number in range(start, start + count):
             clocks = {"learner_step": 10 * number, "actor_step": 80 * number, "policy_version": number + 1, "wall_s": number}
-            said += watch(row | clocks | changes)
-        return said
+            reported += watch(row | clocks | changes)
+        return reported
 
     assert not rows(3 * LOOK_EVERY_ROWS, 100), "a healthy row"
     hot = {"actor/temperature": 50.0}
-    assert not rows(LOOK_EVERY_ROWS, 200, **hot), "the first time may be a moment only"
-    [said] = rows(LOOK_EVERY_ROWS, 300, **hot)
-    assert "temperature_runaway" in said and "50" in said
+    assert not rows(LOOK_EVERY_ROWS, 200, **hot), "the first time may be temporary"
+    [line] = rows(LOOK_EVERY_ROWS, 300, **hot)
+    assert "temperature_runaway" in line and "50" in line
     assert not rows(3 * LOOK_EVERY_ROWS, 400, **hot), "once is enough"
 
 
-def test_watching_costs_a_trainer_next_to_nothing(healthy: Path) -> None:
+def test_watching_costs_a_trainer_little_time(healthy: Path) -> None:
     watch = watch_trainer(healthy)
     row = json.loads((healthy / "metrics.jsonl").read_text().splitlines()[-2])
     for number in range(600):
@@ -217,11 +221,11 @@ def test_watching_costs_a_trainer_next_to_nothing(healthy: Path) -> None:
     assert per_look < 0.05, f"{1e3 * per_look:.1f} ms"
 
 
-# ---- what a run left
+# ---- files of a run that met a NaN
 
 
-def test_a_simulation_that_broke_is_lived_again(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A control that has gone mad breaks it; the states and actions alone bring it about again."""
+def test_a_diverged_simulation_is_stepped_again(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The failure was injected from outside, so the saved states and actions alone do not repeat it."""
     count = iter(range(10_000))
     advance = Reach.advance
 
@@ -233,11 +237,11 @@ def test_a_simulation_that_broke_is_lived_again(demos: Path, tmp_path: Path, mon
     with monkeypatch.context() as patched:
         patched.setattr(Reach, "advance", mad)
         with pytest.raises(SimulationDiverged, match="tandem doctor replay"):
-            lived(tmp_path / "run", demos=(demos,))
+            short_run(tmp_path / "run", demos=(demos,))
     [kept] = (tmp_path / "run" / "broken").glob("simulation_*")
     lines = list(replay(kept))
     assert lines[1] == "8 simulations, 8 steps"
-    assert "It does not break again" in lines[-1], "the hand that broke it was outside of the simulation"
+    assert "It does not fail again" in lines[-1], "the cause was outside the simulation"
     shown = doctor("replay", kept)
     assert shown.returncode == 0 and "MuJoCo reports" in shown.stdout
 
@@ -251,11 +255,11 @@ def test_a_state_that_explodes_explodes_again(tmp_path: Path) -> None:
     env.close()
     assert kept is not None
     *_, row, _, last = replay(kept)
-    assert row.split() == ["0", "1e+12", "2", "0"], "the last step, and the simulation that stands out"
-    assert last.startswith("It breaks again, at the same place: task 'reach', simulation 2")
+    assert row.split() == ["0", "1e+12", "2", "0"], "the last step, and the simulation with the largest value"
+    assert last.startswith("It fails again at the same step: task 'reach', simulation 2")
 
 
-def test_a_batch_is_looked_through(tmp_path: Path) -> None:
+def test_a_saved_batch_is_summarised(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     batch = {"observations": rng.normal(size=(2, 8, 12)).astype(np.float32), "actions": np.zeros((2, 8, 3), np.float32)}
     batch |= {
@@ -270,8 +274,8 @@ def test_a_batch_is_looked_through(tmp_path: Path) -> None:
     assert path is not None
     shown = "\n".join(replay(path))
     assert "learner step 120: critic/critic_loss is nan" in shown
-    assert re.search(r"next_observations +2x8x12 .* 1$", shown, re.M), "one number is none"
-    assert "to_ball[0]: 100.0% at the clip" in shown and "400 at (1, 3)" in shown
+    assert re.search(r"next_observations +2x8x12 .* 1$", shown, re.M), "one value is NaN"
+    assert "to_ball[0]: 100.0% clipped" in shown and "400 at (1, 3)" in shown
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(FileUnreadable):
         list(replay(path))
@@ -279,7 +283,7 @@ def test_a_batch_is_looked_through(tmp_path: Path) -> None:
         list(replay(tmp_path / "none"))
 
 
-def test_a_ppo_run_that_breaks_leaves_its_rollout_and_its_simulations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ppo_run_that_meets_a_nan_saves_its_rollout_and_its_simulations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     count = iter(range(10_000))
     observe = Reach.observe
 
@@ -294,6 +298,6 @@ def test_a_ppo_run_that_breaks_leaves_its_rollout_and_its_simulations(tmp_path: 
     assert first(tmp_path / "run") == "run_broke"
     monkeypatch.undo()
     [simulation] = (tmp_path / "run" / "broken").glob("simulation_*")
-    assert "It does not break again" in list(replay(simulation))[-1], "the sensor failed, not the physics"
+    assert "It does not fail again" in list(replay(simulation))[-1], "the sensor failed, not the physics"
     [batch] = (tmp_path / "run" / "broken").glob("batch_*")
     assert "to_ball" in next(replay(batch))

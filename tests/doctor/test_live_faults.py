@@ -1,4 +1,4 @@
-"""Faults in real processes: a learner, actors behind a proxy, and the doctor asked as a person would ask it."""
+"""Faults in real processes: a learner, actors behind a proxy, and the doctor called from the command line."""
 
 import asyncio
 import dataclasses
@@ -23,7 +23,7 @@ from tandem.doctor.diagnosis import diagnose_run
 from tandem.envs.reach import SPEC
 from tandem.errors import LinkError
 from tandem.link.client import ActorClient
-from tests.doctor.doctor_samples import assert_healthy, noted
+from tests.doctor.doctor_samples import assert_healthy, write_down
 from tests.link.proxy import Proxy
 from tests.waiting import wait_for
 
@@ -49,29 +49,29 @@ def end(process: subprocess.Popen[bytes]) -> None:
 
 
 def doctor(*arguments: str) -> tuple[int, dict[str, Any]]:
-    """`tandem doctor ... --json` in a process of its own: exit status and answer."""
+    """Run `tandem doctor ... --json` in its own process: exit status and answer."""
     environment = {name: value for name, value in os.environ.items() if name != "TANDEM_TOKEN"}
     command = [sys.executable, "-m", "tandem.cli", "doctor", *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert done.stdout, done.stderr
-    told = json.loads(done.stdout)
-    noted(told["findings"])
-    return done.returncode, told
+    answer = json.loads(done.stdout)
+    write_down(answer["findings"])
+    return done.returncode, answer
 
 
 def names(diagnosis: dict[str, Any]) -> list[str]:
     return [finding["name"] for finding in diagnosis["findings"]]
 
 
-# ---- healthy, at two ages
+# ---- a healthy run, early and at its end
 
 
-def test_a_run_of_processes_is_healthy_while_it_is_young_and_when_it_is_done(demos: Path, tmp_path: Path) -> None:
+def test_a_run_of_processes_is_healthy_early_and_at_its_end(demos: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     options = (*SMALL, "--num-envs", "4", "--updates-per-actor-step", "0.125", "--max-steps", "600", "--demos", str(demos), "--quiet")
     command = start(tmp_path, "train", "-m", "tandem.cli", "train", "reach", "--run", str(run), *options)
     try:
-        wait_for(lambda: (run / "live.json").exists(), 60, what="its folder is there")
+        wait_for(lambda: (run / "live.json").exists(), 60, what="its folder exists")
         assert_healthy(diagnose_run(run))
         wait_for(lambda: diagnose_run(run)["clocks"]["learner_step"] > 50, 60, what="it has learned a little")
         young = diagnose_run(run)
@@ -85,11 +85,11 @@ def test_a_run_of_processes_is_healthy_while_it_is_young_and_when_it_is_done(dem
     assert_healthy(done)
 
 
-# ---- one run after another fault
+# ---- one run, one fault after another
 
 
 class Rig:
-    """A learner that is asked for far more updates than it can make, and a real-time actor behind a proxy."""
+    """A learner that is asked for more updates than it can make, and a real-time actor behind a proxy."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.run = folder, folder / "run"
@@ -124,7 +124,7 @@ class Rig:
             seen = self.look()
             if names(seen)[:1] != [name]:
                 return None
-            noted(seen["findings"])
+            write_down(seen["findings"])
             return seen
 
         try:
@@ -170,10 +170,10 @@ def test_a_learner_that_cannot_keep_up(rig: Rig) -> None:
     assert seen["severity"] == "warning" and any("1e+03" in line or "1,000" in line for line in seen["findings"][0]["evidence"]), seen
 
 
-def test_the_address_the_token_and_the_hubs_own_diagnosis(rig: Rig, tmp_path: Path) -> None:
+def test_address_token_and_the_diagnosis_from_the_hub(rig: Rig, tmp_path: Path) -> None:
     status, seen = doctor(rig.address, "--token-file", str(rig.run / "token"))
     assert status == 1 and names(seen)[0] == "learner_slow" and seen["probe"]["outcome"] == "ok", seen
-    assert seen["clocks"]["steps_per_update"] == 10 and len(seen["checklist"]) == 9, "the hub has looked into its own folder"
+    assert seen["clocks"]["steps_per_update"] == 10 and len(seen["checklist"]) == 9, "the hub has diagnosed its own folder"
     (tmp_path / "token").write_text("x" * 43)
     status, seen = doctor(rig.address, "--token-file", str(tmp_path / "token"))
     assert status == 2 and names(seen) == ["wrong_token"] and "was given" in seen["findings"][0]["evidence"][0]
@@ -181,14 +181,14 @@ def test_the_address_the_token_and_the_hubs_own_diagnosis(rig: Rig, tmp_path: Pa
     assert status == 2 and names(seen) == ["wrong_token"] and "no token was given" in seen["findings"][0]["evidence"][0]
 
 
-def test_a_port_where_nobody_listens() -> None:
+def test_a_closed_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     status, seen = doctor(f"127.0.0.1:{port}")
     assert status == 2 and names(seen) == ["connection_refused"]
 
 
-def test_a_port_of_somebody_else() -> None:
+def test_a_port_of_another_program() -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         status, seen = doctor(f"127.0.0.1:{server.server_port}")
@@ -196,15 +196,15 @@ def test_a_port_of_somebody_else() -> None:
     assert status == 2 and names(seen) == ["not_a_hub"]
 
 
-def test_silence(rig: Rig) -> None:
-    """As behind a firewall: what is sent disappears."""
+def test_no_answer(rig: Rig) -> None:
+    """As behind a firewall that drops packets."""
     with Proxy(int(rig.address.rpartition(":")[2])) as proxy:
         proxy.silent = True
         status, seen = doctor(proxy.address, "--token-file", str(rig.run / "token"))
     assert status == 2 and names(seen) == ["no_answer"]
 
 
-def test_a_name_that_nobody_has() -> None:
+def test_an_unknown_host_name() -> None:
     assert names(doctor("nobody.invalid:5588")[1]) == ["address_unknown"]
 
 
@@ -229,7 +229,7 @@ def test_an_actor_with_other_observations_another_task_another_version(rig: Rig)
 
     asyncio.run(greet())
     assert rig.first("other_version")
-    # once an actor of that name is welcome, it is history: the events are forgotten here, as they would be by a joining actor
+    # the finding ends when an actor of that name joins; here the events are deleted instead
     events = rig.run / "events.jsonl"
     events.write_text("".join(line + "\n" for line in events.read_text().splitlines() if '"refused"' not in line))
     rig.first("learner_slow")
@@ -253,15 +253,15 @@ def test_an_actor_that_is_stopped_and_one_that_is_killed(rig: Rig) -> None:
     rig.first("actor_gone")
 
 
-def test_a_disk_that_is_full(rig: Rig) -> None:
+def test_a_full_disk(rig: Rig) -> None:
     rig.actor = rig.start_actor()
     rig.first("learner_slow")
     pid = rig.part("hub")
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (min(path.stat().st_size for path in rig.run.glob("journal.db*")), hard))
-    # the hub cannot write its view now either, unless that is small: it is asked itself
+    # the hub cannot write its status file now either, so ask the hub itself
     status, seen = wait_for(
-        lambda: (told := doctor(rig.address, "--token-file", str(rig.run / "token")))[1]["findings"][0]["name"] == "disk_full" and told,
+        lambda: (answer := doctor(rig.address, "--token-file", str(rig.run / "token")))[1]["findings"][0]["name"] == "disk_full" and answer,
         60,
         what="the disk is full",
     )
@@ -270,14 +270,14 @@ def test_a_disk_that_is_full(rig: Rig) -> None:
     rig.first("learner_slow")
 
 
-def test_an_actor_whose_callback_was_lost(rig: Rig) -> None:
+def test_an_actor_that_never_receives_new_policies(rig: Rig) -> None:
     end(rig.actor)
     rig.actor = rig.start_actor(str(HERE / "deaf_actor.py"))
     seen = rig.first("policies_not_applied", 60)
     assert any("arm" in line for line in seen["findings"][0]["evidence"])
 
 
-def test_a_trainer_that_is_stopped(rig: Rig) -> None:
+def test_a_stopped_trainer(rig: Rig) -> None:
     os.kill(rig.part("trainer"), signal.SIGSTOP)
     try:
         rig.first("trainer_dead")

@@ -1,4 +1,4 @@
-"""Faults in short real runs on `reach`, lived in this process: each is the first thing the doctor names."""
+"""Faults in short real runs on `reach`: the doctor must list each as its first finding."""
 
 import contextlib
 import dataclasses
@@ -26,10 +26,10 @@ from tandem.envs.task import Judgement
 from tandem.errors import SimulationDiverged
 from tandem.link.inproc import InprocLink
 from tandem.types import PolicySnapshot, Transition
-from tests.doctor.doctor_samples import assert_healthy, copy_of, edit_json, edit_rows, edit_steps, findings, first, lived
+from tests.doctor.doctor_samples import assert_healthy, copy_of, edit_json, edit_rows, edit_steps, findings, first, short_run
 
 
-def test_a_healthy_run_has_nothing_above_a_note(healthy: Path) -> None:
+def test_a_healthy_run_has_only_notes(healthy: Path) -> None:
     assert_healthy(healthy)
     assert [line["mark"] for line in diagnose_run(healthy)["checklist"]] == ["ok"] * 9
 
@@ -38,7 +38,7 @@ def test_a_healthy_run_has_nothing_above_a_note(healthy: Path) -> None:
 
 
 class DeafLink(InprocLink):
-    """The callback is lost: the actor has the initial network and never hears of another."""
+    """The actor gets the initial network and never another policy."""
 
     def newest_policy(self, newer_than: int = -1) -> PolicySnapshot | None:
         return super().newest_policy(newer_than) if newer_than < 0 else None
@@ -46,74 +46,76 @@ class DeafLink(InprocLink):
 
 def test_policies_that_are_not_applied(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tandem.off_policy.sync, "InprocLink", DeafLink)
-    run = lived(tmp_path / "run", demos=(demos,), max_steps=600, watch=watch_trainer(tmp_path / "run"))
+    run = short_run(tmp_path / "run", demos=(demos,), max_steps=600, watch=watch_trainer(tmp_path / "run"))
     assert first(run) == "policies_not_applied"
     [seen] = [finding for finding in findings(run) if finding["name"] == "policies_not_applied"]
     # 600 learner steps, one policy every 10, and the initial one
     assert any("version 61" in line and "60 policies" in line for line in seen["evidence"]), seen
     assert any("version 1" in line and "random" in line for line in seen["evidence"]), seen
     warned = [event["warning"] for event in load_run(run).events_of("warned")]
-    assert len(warned) == 1 and "policies_not_applied" in warned[0], "the trainer says so itself, once"
+    assert len(warned) == 1 and "policies_not_applied" in warned[0], "the trainer reports it too, once"
 
 
-def test_random_steps_without_end(demos: Path, tmp_path: Path) -> None:
-    assert first(lived(tmp_path / "run", demos=(demos,), random_steps=1_000_000)) == "still_random"
+def test_random_steps_that_never_end(demos: Path, tmp_path: Path) -> None:
+    assert first(short_run(tmp_path / "run", demos=(demos,), random_steps=1_000_000)) == "still_random"
 
 
 def test_training_starts_that_is_never_reached(demos: Path, tmp_path: Path) -> None:
-    run = lived(tmp_path / "run", demos=(demos,), training_starts=200_000, max_minutes=0.01)
+    run = short_run(tmp_path / "run", demos=(demos,), training_starts=200_000, max_minutes=0.01)
     assert first(run) == "still_filling"
 
 
 def test_a_learning_rate_of_zero(demos: Path, tmp_path: Path) -> None:
-    run = lived(tmp_path / "run", demos=(demos,), learning_rate=0.0)
+    run = short_run(tmp_path / "run", demos=(demos,), learning_rate=0.0)
     assert first(run) == "parameters_frozen"
     edit_rows(run, lambda _, row: {name: value for name, value in row.items() if not name.startswith("policy/")})
-    assert first(run) == "parameters_frozen", "an older run that did not log how far it moved is told by the hashes in its log"
+    assert first(run) == "parameters_frozen", "in an older run without these metrics it is detected by the hashes in the log"
 
 
 def test_a_critic_that_diverges(demos: Path, tmp_path: Path) -> None:
-    run = lived(tmp_path / "run", demos=(demos,), learning_rate=30.0)
+    run = short_run(tmp_path / "run", demos=(demos,), learning_rate=30.0)
     assert first(run) == "critic_diverged"
-    assert list((run / "broken").glob("batch_*")), "the batch is kept"
+    assert list((run / "broken").glob("batch_*")), "the batch is saved"
 
 
 def test_a_task_that_never_rewards(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tandem.envs.reach, "TOLERANCE", 1e-6)
     # 30 actions an episode: 200 episodes are 6,000 actor steps, 750 learner steps
-    run = lived(tmp_path / "run", demos=(demos,), max_steps=800)
+    run = short_run(tmp_path / "run", demos=(demos,), max_steps=800)
     assert first(run) == "reward_never_seen"
 
 
-def test_a_success_that_is_not_rewarded(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_success_without_reward(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = Reach.judge
 
-    def unpaid(self: Reach, rows: object) -> Judgement:
+    def without_reward(self: Reach, rows: object) -> Judgement:
         judged = judge(self, rows)  # pyright: ignore[reportArgumentType]
         return dataclasses.replace(judged, reward=0.0 * judged.reward)
 
-    monkeypatch.setattr(Reach, "judge", unpaid)
-    assert first(lived(tmp_path / "run", demos=(demos,), max_steps=400)) == "success_without_reward"
+    monkeypatch.setattr(Reach, "judge", without_reward)
+    assert first(short_run(tmp_path / "run", demos=(demos,), max_steps=400)) == "success_without_reward"
 
 
 @pytest.mark.parametrize(("amount", "name"), [(0.3, "actions_constant"), (None, "actions_saturated")])
-def test_actions_that_say_nothing(amount: float | None, name: str, demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constant_and_saturated_actions(
+    amount: float | None, name: str, demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def propose(self: Actor) -> np.ndarray:
         shape = (self.env.num_envs, 3)
         return np.full(shape, amount, np.float32) if amount else np.sign(self._random.normal(size=shape)).astype(np.float32)
 
     monkeypatch.setattr(Actor, "_propose", propose)
-    assert first(lived(tmp_path / "run", demos=(demos,))) == name
+    assert first(short_run(tmp_path / "run", demos=(demos,))) == name
 
 
-def test_versions_that_went_back(demos: Path, tmp_path: Path) -> None:
-    run = lived(tmp_path / "run", demos=(demos,), max_steps=100)
+def test_versions_that_decrease(demos: Path, tmp_path: Path) -> None:
+    run = short_run(tmp_path / "run", demos=(demos,), max_steps=100)
     (run / "policy_version").write_text("2")  # restored from an old copy
-    lived(run, demos=(demos,), max_steps=200, resume=True)
+    short_run(run, demos=(demos,), max_steps=200, resume=True)
     assert first(run) == "versions_went_back"
 
 
-def test_a_simulation_that_breaks(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_simulation_that_diverges(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     advance, count = Reach.advance, iter(range(10_000))
 
     def explode(self: Reach, rows: object, action: np.ndarray, streams: list[np.random.Generator]) -> None:
@@ -123,11 +125,11 @@ def test_a_simulation_that_breaks(demos: Path, tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(Reach, "advance", explode)
     with pytest.raises(SimulationDiverged, match="tandem doctor replay"):
-        lived(tmp_path / "run", demos=(demos,))
+        short_run(tmp_path / "run", demos=(demos,))
     assert first(tmp_path / "run") == "run_broke"
 
 
-# ---- demonstrations that were fine when the run began
+# ---- demonstration files that were damaged after the start of the run
 
 
 def broken_by_nan(path: Path, steps: list[Transition]) -> str:
@@ -206,7 +208,7 @@ def test_demonstrations(spoil: Callable[[Path, list[Transition]], str], healthy:
     assert first(run) == name
 
 
-# ---- data that is not as it should be
+# ---- faults in the stored data
 
 
 def test_steps_that_cannot_be_used(healthy: Path, tmp_path: Path) -> None:
@@ -227,7 +229,7 @@ def test_steps_that_are_missing(healthy: Path, tmp_path: Path) -> None:
     assert first(run) == "steps_missing"
 
 
-def test_time_outs_stored_as_the_tasks_own_end(healthy: Path, tmp_path: Path) -> None:
+def test_time_outs_stored_as_terminated(healthy: Path, tmp_path: Path) -> None:
     run = copy_of(healthy, tmp_path / "run")
     edit_steps(run, lambda _, step: dataclasses.replace(step, truncated=False, terminated=True) if step.truncated else step)
     assert first(run) == "timeouts_as_terminal"
@@ -259,7 +261,7 @@ def test_a_robot_at_the_edge_of_its_workspace(demos: Path, tmp_path: Path, monke
     count = iter(range(100_000))
 
     def outwards(self: Actor) -> np.ndarray:
-        """At first anywhere, then always to the left."""
+        """At first in any direction, then always to the left."""
         actions = self._random.uniform(-0.5, 0.5, (self.env.num_envs, 3)).astype(np.float32)
         if next(count) > 120:
             actions[:, 1] = self._random.uniform(0.3, 0.9)
@@ -267,12 +269,12 @@ def test_a_robot_at_the_edge_of_its_workspace(demos: Path, tmp_path: Path, monke
 
     monkeypatch.setattr(Actor, "_propose", outwards)
     monkeypatch.setattr(tandem.envs.reach, "SPEC", dataclasses.replace(SPEC, max_episode_steps=100))
-    run = lived(tmp_path / "run", max_steps=200)
+    run = short_run(tmp_path / "run", max_steps=200)
     assert first(run) == "stuck_at_limit"
     assert "tcp_position[1]" in findings(run)[0]["evidence"][0]
 
 
-def test_critics_that_are_one(healthy: Path, tmp_path: Path) -> None:
+def test_identical_critics(healthy: Path, tmp_path: Path) -> None:
     run = copy_of(healthy, tmp_path / "run")
     path = max((run / "checkpoints").glob("0*")) / "agent.safetensors"
     arrays = safetensors.numpy.load_file(path)
@@ -299,7 +301,7 @@ def test_a_run_that_died(healthy: Path, tmp_path: Path) -> None:
     assert first(run) == "run_died"
 
 
-def test_a_run_that_goes_on_is_not_taken_for_a_dead_one(healthy: Path, tmp_path: Path) -> None:
+def test_a_running_run_is_not_taken_for_a_dead_one(healthy: Path, tmp_path: Path) -> None:
     run = copy_of(healthy, tmp_path / "run")
     (run / "summary.json").unlink()
     (run / "metrics.jsonl").touch()
@@ -307,7 +309,7 @@ def test_a_run_that_goes_on_is_not_taken_for_a_dead_one(healthy: Path, tmp_path:
     assert_healthy(run)
 
 
-# ---- numbers over time, edited in a copy
+# ---- metrics over time, edited in a copy
 
 
 def later(name: str, value: float | Callable[[int], float]) -> Callable[[int, dict], dict]:
@@ -315,7 +317,7 @@ def later(name: str, value: float | Callable[[int], float]) -> Callable[[int, di
 
 
 def long_run(_: int, row: dict) -> dict:
-    """As if each step had been twenty: 12,000 learner steps."""
+    """Multiplies the learner steps by twenty: 12,000 of them."""
     return row | {"learner_step": 20 * row["learner_step"]}
 
 
@@ -346,7 +348,7 @@ def test_a_curve(name: str, changes: list[Callable[[int, dict], dict]], healthy:
 
 
 def many_rows(run: Path, row_at: Callable[[int], dict]) -> None:
-    """300 rows of 3,000 learner steps, each like the last one but for some numbers."""
+    """300 rows of 3,000 learner steps, copies of the last row with some values changed."""
     last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
     rows = [
         last | {"learner_step": 10 * n, "policy_version": n + 1, "wall_s": 0.1 * n, "actor_step": 80 * n} | row_at(n) for n in range(1, 301)

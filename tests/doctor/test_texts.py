@@ -1,4 +1,4 @@
-"""Every finding has its words in both languages, its page, and a command that can be typed."""
+"""Every finding has a text in both languages, a page, and a command that can be typed."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ from tandem.doctor.checks import CHECKS
 from tandem.doctor.command import DoctorArgs
 from tandem.doctor.findings import Finding, Seconds, Share
 from tandem.doctor.pages import explain, index, page
-from tandem.doctor.texts import TEXTS, tell
+from tandem.doctor.texts import TEXTS, describe
 from tandem.errors import ConfigError
 from tandem.off_policy.cloning import CloneArgs
 from tandem.programs.actor import ActorArgs
@@ -30,7 +30,7 @@ def test_every_check_has_a_text_and_every_text_a_check() -> None:
 @pytest.mark.parametrize("name", TEXTS)
 def test_both_languages_say_the_same(name: str) -> None:
     text = TEXTS[name]
-    for english, chinese in (text.what, text.cause, text.told_by, *text.evidence):
+    for english, chinese in (text.what, text.cause, text.criterion, *text.evidence):
         assert english and chinese
         assert sorted(re.findall(FACTS, english)) == sorted(re.findall(FACTS, chinese)), "the same facts"
         assert re.findall(r"^\[\w+\]", english) == re.findall(r"^\[\w+\]", chinese), "on the same condition"
@@ -39,24 +39,24 @@ def test_both_languages_say_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_the_page_is_that_of_the_table(name: str) -> None:
-    """`python -m tandem.doctor.pages docs/doctor` makes them anew."""
+def test_the_page_agrees_with_the_table(name: str) -> None:
+    """`python -m tandem.doctor.pages docs/doctor` regenerates them."""
     assert (PAGES / f"{name}.md").read_text() == page(name)
     assert TEXTS[name].cause[0] in explain(name, "en") and TEXTS[name].cause[1] in explain(name, "zh")
 
 
-def test_the_list_of_pages_is_that_of_the_table() -> None:
+def test_the_list_of_pages_agrees_with_the_table() -> None:
     assert (PAGES / "README.md").read_text() == index()
     assert {path.stem for path in PAGES.glob("*.md")} == {*TEXTS, "README"}
 
 
-def test_an_unknown_name_is_answered_with_all_of_them() -> None:
+def test_an_unknown_name_is_answered_with_all_names() -> None:
     with pytest.raises(ConfigError, match="still_random"):
         explain("still_ramdom", "en")
 
 
-def helped(command: str) -> str:
-    """What `tandem COMMAND --help` prints."""
+def help_of(command: str) -> str:
+    """The output of `tandem COMMAND --help`."""
     own = {"train": TrainArgs, "learner": LearnerArgs, "actor": ActorArgs, "ppo": PPOArgs, "bc": CloneArgs, "doctor": DoctorArgs}
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
@@ -64,36 +64,36 @@ def helped(command: str) -> str:
     return shown.getvalue()
 
 
-def test_the_commands_that_are_suggested_exist_and_take_these_options() -> None:
+def test_suggested_commands_exist_and_take_their_options() -> None:
     suggested = [(name, match[1], match[2]) for name, text in TEXTS.items() for match in re.finditer(r"tandem (\w+)([^#&]*)", text.next)]
     assert {command for _, command, _ in suggested} <= set(COMMANDS)
-    known = {command: helped(command) for command in {command for _, command, _ in suggested}}
+    known = {command: help_of(command) for command in {command for _, command, _ in suggested}}
     for name, command, arguments in suggested:
         for option in re.findall(r"--[a-z-]+", arguments):
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", known[command]), f"{name} suggests `tandem {command} {option}`"
 
 
-def test_facts_are_filled_in_as_people_write_them() -> None:
+def test_facts_are_filled_in_with_separators_and_units() -> None:
     facts = {"actor_step": 1234, "random_steps": 1_000_000, "learner_step": 500, "left": Seconds(5000)}
-    told = tell(Finding("still_random", "problem", facts), "en", {"task": "reach"})
-    assert told.evidence == [
+    english = describe(Finding("still_random", "problem", facts), "en", {"task": "reach"})
+    assert english.evidence == [
         "actor step 1,234 of random_steps 1,000,000, while the learner is at step 500",
-        "that is another 83 min at this rate",
+        "83 min left at this rate",
     ]
-    assert told.next == "tandem train reach --random-steps 0"
-    chinese = tell(Finding("still_random", "problem", facts | {"left": None}), "zh", {})
-    assert len(chinese.evidence) == 1 and "1,234" in chinese.evidence[0], "what is not known is not said"
-    assert chinese.next == "tandem train TASK --random-steps 0", "what is not known is left to the person"
-    assert tell(Finding("demos_idle", "warning", {"short": "a.db", "share": Share(0.456)}), "en", {}).evidence == [
+    assert english.next == "tandem train reach --random-steps 0"
+    chinese = describe(Finding("still_random", "problem", facts | {"left": None}), "zh", {})
+    assert len(chinese.evidence) == 1 and "1,234" in chinese.evidence[0], "a line with an unknown fact is left out"
+    assert chinese.next == "tandem train TASK --random-steps 0", "an unknown name stays in capitals"
+    assert describe(Finding("demos_idle", "warning", {"short": "a.db", "share": Share(0.456)}), "en", {}).evidence == [
         "a.db: 46 % of the steps do not move"
     ]
 
 
-def test_a_line_with_a_condition_is_said_only_if_it_holds() -> None:
-    told = tell(Finding("no_answer", "problem", {"address": "a:1", "connected": True}), "en", {})
-    assert told.evidence == ["a:1: the connection opens, but nothing comes back for 3 s"]
+def test_a_line_with_a_condition_is_printed_only_if_it_holds() -> None:
+    described = describe(Finding("no_answer", "problem", {"address": "a:1", "connected": True}), "en", {})
+    assert described.evidence == ["a:1: the connection opens, but no reply comes within 3 s"]
 
 
 def test_braces_of_json_survive_in_a_command() -> None:
-    told = tell(Finding("paused", "warning", {"learner_step": 5}), "en", {"run": "runs/a", "address": "h:1"})
-    assert """-d '{"command": "resume"}' http://h:1/api/command""" in told.next
+    described = describe(Finding("paused", "warning", {"learner_step": 5}), "en", {"run": "runs/a", "address": "h:1"})
+    assert """-d '{"command": "resume"}' http://h:1/api/command""" in described.next

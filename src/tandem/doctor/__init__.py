@@ -1,12 +1,12 @@
-"""Is it healthy, and if not: what is wrong, how do we know, why, and what to type next.
+"""Diagnosis of a run: what is wrong, how it was detected, the likely cause, and what to type next.
 
-    records.py     what is known of a run: its folder, its hub's live view, or the row a trainer has just logged
-    checks/        small functions, each from the records to a finding or to nothing; a table in the order of importance
-    texts.py       every word that is shown, in English and in Chinese
-    diagnosis.py   all checks, the checklist and the clocks as one value; show.py prints it
-    probe.py       an address instead of a folder: refused, silent, no hub, wrong token, each told apart
-    watch.py       the same checks inside the trainer's and the actor's loop, each finding said once
-    replay.py      opens what a run left when it broke numerically
+    records.py     the data of a run: its folder, the hub's live status, or the newest rows of a trainer
+    checks/        one small function per finding, from the records to a Finding or None; listed in order of importance
+    texts.py       the text of every finding, in English and in Chinese
+    diagnosis.py   findings, checklist and clocks in one value; show.py prints it
+    probe.py       checks an address instead of a folder: refused, no answer, not a hub, wrong token
+    watch.py       runs the same checks inside the trainer's and the actor's loop; reports each finding once
+    replay.py      opens the file that a run saved when it met a NaN
 
-Nothing here imports JAX, and nothing here changes a run.
+The doctor never imports JAX and never changes a run.
 """

@@ -1,4 +1,4 @@
-"""The nine questions of the manual checklist, in its own order, each answered with a mark and the measured value."""
+"""The checklist: nine questions in a fixed order, each answered with a mark and the measured value."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Mark = Literal["ok", "look", "bad", "unknown"]
 DEFAULTS = {"random_steps": 0, "training_starts": 100, "steps_per_update": 50}
 
 QUESTIONS: tuple[Words, ...] = (
-    ("was the initial network sent to the actor?", "Actor 是否收到“sent initial network to actor”"),
-    ("does the actor apply new parameters?", "Actor 是否在更新参数"),
-    ("how large is the demo buffer?", "Learner 的 demo buffer size"),
-    ("is the replay buffer filled up?", "“Filling up replay buffer”是否完成"),
-    ("are the demonstrations the right files?", "demo_path 是否正确"),
-    ("is the address right?", "ip 是否正确"),
+    ("was the initial network sent to the actor?", "初始网络是否已发给 Actor（sent initial network to actor）"),
+    ("does the actor use new policies?", "Actor 是否在使用新策略"),
+    ("how large is the demo buffer?", "demo buffer 有多大（demo buffer size）"),
+    ("is the replay buffer filled?", "replay buffer 是否已填充（Filling up replay buffer）"),
+    ("are the demonstration files right?", "演示文件是否正确（demo_path）"),
+    ("is the address right?", "地址是否正确（ip）"),
     ("random_steps", "random_steps（应该是 0）"),
     ("training_starts", "training_starts（应该是 100）"),
     ("steps_per_update", "steps_per_update（应该是 50）"),
@@ -36,7 +36,7 @@ class Line:
 
 
 def checklist(records: Records, findings: list[Finding], lang: Language) -> list[Line]:
-    """Empty for runs that have no actor and learner to compare."""
+    """The nine lines; empty for a run without actor and learner (PPO, cloning)."""
     if records.kind != "rlpd":
         return []
     which = LANGUAGES.index(lang)
@@ -59,7 +59,7 @@ def _initial_network(records: Records) -> tuple[Mark, Words]:
     version = records.clocks.policy_version
     if records.log.initial_network_sent or version >= 1:
         return "ok", (f"yes; {version:,} versions were published", f"是；共发布 {version:,} 个版本")
-    return "bad", ("not yet: no version was published", "还没有：没有发布任何版本")
+    return "bad", ("no: no version was published yet", "否：还没有发布任何版本")
 
 
 def _updates(records: Records, wrong: set[str]) -> tuple[Mark, Words]:
@@ -68,15 +68,15 @@ def _updates(records: Records, wrong: set[str]) -> tuple[Mark, Words]:
         return "unknown", ("no step has arrived yet", "还没有数据")
     if acting < 0:
         return "look", (
-            "acts with a policy of its own (`--policy`), not with the learner's",
-            "使用自带策略（`--policy`），不使用 Learner 的策略",
+            "uses its own policy (`--policy`), not the learner's",
+            "使用自己的策略（`--policy`），不使用 Learner 的策略",
         )
     mark: Mark = "bad" if "policies_not_applied" in wrong else "look" if "policy_lag" in wrong else "ok"
-    return mark, (f"acts with version {acting:,}; the newest is {newest:,}", f"正在使用版本 {acting:,}；最新版本 {newest:,}")
+    return mark, (f"it uses version {acting:,}; the newest is {newest:,}", f"正在使用版本 {acting:,}；最新版本 {newest:,}")
 
 
 def acting_version(records: Records) -> int | None:
-    """What is acted with at last, by the actor's word or by the newest step."""
+    """The policy version in use, as the actor reports it, or from the newest steps."""
     if records.live is not None and records.hub_fresh and records.live.connected:
         return min(int(actor["version"]) for actor in records.live.connected)
     if records.journal is not None and records.journal.tail:
@@ -121,11 +121,11 @@ def _address(records: Records, wrong: set[str]) -> tuple[Mark, Words]:
 
 
 def _random_steps(records: Records, wrong: set[str]) -> tuple[Mark, Words]:
-    value, lived = int(records.setting("random_steps", 0) or 0), records.clocks.actor_step
+    value, steps = int(records.setting("random_steps", 0) or 0), records.clocks.actor_step
     if not value:
         return "ok", ("0", "0")
-    mark: Mark = "bad" if "still_random" in wrong else "ok" if lived >= value else "look"
-    return mark, (f"{value:,} (default 0); actor step {lived:,}", f"{value:,}（默认 0）；Actor 步数 {lived:,}")
+    mark: Mark = "bad" if "still_random" in wrong else "ok" if steps >= value else "look"
+    return mark, (f"{value:,} (default 0); actor step {steps:,}", f"{value:,}（默认 0）；Actor 步数 {steps:,}")
 
 
 def _setting(records: Records, name: str, bad: bool) -> tuple[Mark, Words]:

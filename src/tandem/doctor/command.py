@@ -1,4 +1,4 @@
-"""`tandem doctor`: what is looked at, how it is shown, and with which exit status it ends."""
+"""The command `tandem doctor`: its arguments, its output and its exit status."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from tandem.doctor.checks import run_checks
-from tandem.doctor.diagnosis import Diagnosis, diagnose_run, told
+from tandem.doctor.diagnosis import Diagnosis, descriptions, diagnose_run
 from tandem.doctor.findings import EXIT_STATUS, SEVERITIES
 from tandem.doctor.probe import Probe, parse_address, probe
 from tandem.doctor.records import Records
@@ -31,42 +31,42 @@ DEFAULT_PORT = 5588
 
 @dataclass(frozen=True)
 class DoctorArgs:
-    """Say what is wrong with a run, how that is known, why, and what to type next.
+    """Find out what is wrong with a run: the evidence, the likely cause, and what to type next.
 
-    Also: `tandem doctor explain NAME` (all about one finding), `tandem doctor replay FILE` (what a run left when it broke numerically).
-    Ends with 0 if nothing is wrong, 1 if there is a warning, 2 if there is a problem or nothing to look at.
+    Also: `tandem doctor explain NAME` explains one finding; `tandem doctor replay FILE` opens the file that a run saved when it
+    met a NaN.
+    Exit status: 0 no problem, 1 a warning, 2 a problem, or no run found.
     """
 
     what: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|HOST:PORT")] = None
-    """A run folder, or the address of a hub. Default: the newest folder in runs/."""
+    """A run folder, or the address of a running hub. Default: the newest folder in runs/."""
     clocks: bool = False
-    """The three clocks instead: counts, rates, what 100 learner steps are here, the phase and what to do in it."""
+    """Print the three clocks instead: counts, rates, how long 100 learner steps take, the phase of training and what to do now."""
     json: bool = False
-    """One JSON object instead of text."""
+    """Print one JSON object instead of text."""
     watch: bool = False
-    """Look again every few seconds, until Ctrl-C."""
+    """Repeat every few seconds until Ctrl-C or the end of the run."""
     lang: Literal["en", "zh"] = "en"
-    """Language of the answer."""
+    """Language of the output: English or Chinese."""
     token_file: Path | None = None
-    """File with the run's token, for an address. Default: the variable TANDEM_TOKEN."""
+    """File with the token of the run (RUN/token), for an address. Default: the environment variable TANDEM_TOKEN."""
     ca: Path | None = None
-    """Certificate to trust, for a hub that has its own (TLS)."""
+    """Certificate file to trust, for a hub with a self-signed certificate (TLS)."""
 
 
 def doctor(args: list[str], say: Say) -> int:
-    """The command line of `tandem doctor`; returns the exit status."""
+    """Run `tandem doctor` with these arguments; returns the exit status."""
     if args[:1] == ["explain"]:
-        asked = tyro.cli(_explain, args=args[1:], prog="tandem doctor explain")
-        say(asked)
+        say(tyro.cli(_explain, args=args[1:], prog="tandem doctor explain"))
         return 0
     if args[:1] == ["replay"]:
         from tandem.doctor.replay import replay
 
-        for line in replay(tyro.cli(_replayed, args=args[1:], prog="tandem doctor replay")):
+        for line in replay(tyro.cli(_replay_file, args=args[1:], prog="tandem doctor replay")):
             say(line)
         return 0
     asked = tyro.cli(DoctorArgs, args=args, prog="tandem doctor")
-    look = _looker(asked)
+    look = _diagnosis_source(asked)
     shown: Any = None
     while True:
         diagnosis = look()
@@ -80,22 +80,22 @@ def doctor(args: list[str], say: Say) -> int:
 
 
 def _explain(name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")], lang: Literal["en", "zh"] = "en") -> str:
-    """All about one finding.
+    """Explain one finding: what it means, how it is detected, the likely cause and what to type.
 
     Args:
-        name: Of the finding, as the doctor printed it.
-        lang: Language of the answer.
+        name: Name of the finding, as the doctor printed it.
+        lang: Language of the output: English or Chinese.
     """
     from tandem.doctor.pages import explain
 
     return explain(name, lang)
 
 
-def _replayed(file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]) -> Path:
-    """Open what a run left when it broke numerically.
+def _replay_file(file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]) -> Path:
+    """Open the file that a run saved when it met a NaN or infinite value.
 
     Args:
-        file: In RUN/broken: the last states of a simulation, or a batch.
+        file: A file in RUN/broken: the last states of a simulation, or a batch.
     """
     return file
 
@@ -109,7 +109,8 @@ def _show(diagnosis: Diagnosis, asked: DoctorArgs, say: Say) -> None:
     sys.stdout.flush()
 
 
-def _looker(asked: DoctorArgs) -> Callable[[], Diagnosis]:
+def _diagnosis_source(asked: DoctorArgs) -> Callable[[], Diagnosis]:
+    """The function that makes a diagnosis: of a folder, or over the network."""
     what = asked.what or _newest_run()
     path = Path(what)
     if path.is_dir():
@@ -118,15 +119,15 @@ def _looker(asked: DoctorArgs) -> Callable[[], Diagnosis]:
         raise FileMissing(f"{what} is not a run folder (looked in {path.absolute().parent}); give RUN, or HOST:PORT of a hub")
     host, port, tls = parse_address(what, DEFAULT_PORT)
     token = _token(asked.token_file)
-    return lambda: from_afar(probe(host, port, token=token, tls=tls, ca=asked.ca, lang=asked.lang), asked.lang)
+    return lambda: remote_diagnosis(probe(host, port, token=token, tls=tls, ca=asked.ca, lang=asked.lang), asked.lang)
 
 
-def from_afar(found: Probe, lang: Literal["en", "zh"]) -> Diagnosis:
-    """What can be said from here, and what the hub says of its own run."""
+def remote_diagnosis(found: Probe, lang: Literal["en", "zh"]) -> Diagnosis:
+    """What the probe found from this machine, merged with the diagnosis that the hub made of its own run."""
     unknown = Spec("", {}, Entry((0,)), 1.0, 1)
     records = Records(time.time(), "", unknown, probe=found)
     findings = run_checks(records)
-    own = told(findings, records, lang)
+    own = descriptions(findings, records, lang)
     if found.outcome != "ok" or "findings" not in found.diagnosis:
         severity = next((name for name in SEVERITIES if any(finding["severity"] == name for finding in own)), None)
         state = "unreachable" if found.outcome != "ok" else "running"
@@ -155,7 +156,7 @@ def _plain(found: Probe) -> dict[str, Any]:
 def _newest_run() -> str:
     runs = [path.parent for path in Path("runs").glob("*/config.json")]
     if not runs:
-        raise ConfigError("which run? There is none in runs/: give a run folder, or HOST:PORT of a hub")
+        raise ConfigError("which run? There is no run in runs/. Give a run folder, or HOST:PORT of a hub")
     return str(max(runs, key=lambda run: run.stat().st_mtime))
 
 

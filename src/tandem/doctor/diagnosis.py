@@ -1,4 +1,4 @@
-"""All that is to be said about a run at once: findings, the checklist, the clocks. As plain data, so that it can cross a network."""
+"""The whole diagnosis of a run as plain data: findings, checklist, clocks, machine. Plain, so that the hub can send it as JSON."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tandem.doctor.checklist import checklist
 from tandem.doctor.checks import run_checks
 from tandem.doctor.findings import Finding, worst
 from tandem.doctor.records import Records, load_run
-from tandem.doctor.texts import Language, tell
+from tandem.doctor.texts import Language, describe
 from tandem.runs.clocks import relations, stage
 
 Diagnosis = dict[str, Any]
-"""What `diagnose` gives, what `--json` prints and what `/api/findings` answers."""
+"""Returned by `diagnose`, printed by `--json`, sent by `/api/findings`."""
 
 
-def diagnose(records: Records, lang: Language = "en", from_afar: bool = False) -> Diagnosis:
-    """`from_afar`: for somebody who cannot read the folder; commands then name the address."""
+def diagnose(records: Records, lang: Language = "en", remote: bool = False) -> Diagnosis:
+    """Run all checks. With `remote`, for a reader on another machine, commands name the hub's address instead of the folder."""
     findings = run_checks(records)
     return {
         "run": records.label,
@@ -29,23 +31,23 @@ def diagnose(records: Records, lang: Language = "en", from_afar: bool = False) -
         "state": records.state,
         "phase": records.live.phase if records.live is not None and records.hub_fresh else None,
         "severity": worst(findings),
-        "findings": told(findings, records, lang, from_afar),
+        "findings": descriptions(findings, records, lang, remote),
         "checklist": [dataclasses.asdict(line) for line in checklist(records, findings, lang)],
         "clocks": clocks_of(records),
         "machine": _machine(records),
     }
 
 
-def told(findings: list[Finding], records: Records, lang: Language, from_afar: bool = False) -> list[dict[str, Any]]:
-    common = names(records, from_afar)
-    return [dataclasses.asdict(tell(finding, lang, common)) for finding in findings]
+def descriptions(findings: list[Finding], records: Records, lang: Language, remote: bool = False) -> list[dict[str, Any]]:
+    common = names(records, remote)
+    return [dataclasses.asdict(describe(finding, lang, common)) for finding in findings]
 
 
-def names(records: Records, from_afar: bool = False) -> dict[str, Any]:
-    """What commands are filled in with."""
+def names(records: Records, remote: bool = False) -> dict[str, Any]:
+    """The names that are filled into commands."""
     address = records.probe.address if records.probe is not None else records.address
     host, _, port = (address or "").rpartition(":")
-    by_folder = records.path is not None and records.here and not from_afar
+    by_folder = records.path is not None and records.here and not remote
     join = f"--run {records.path}" if by_folder else f"--learner {address or 'HOST:PORT'} --token-file TOKEN"
     return {
         "run": records.label,
@@ -58,20 +60,29 @@ def names(records: Records, from_afar: bool = False) -> dict[str, Any]:
 
 
 def clocks_of(records: Records) -> dict[str, Any]:
-    """The three counts and how they hang together, by `training.clocks` alone."""
+    """The three counts and their relations (computed in `runs.clocks`), and the success measured at each row of the table."""
     every = int(records.setting("steps_per_update", 0) or 0)
     counts: dict[str, Any] = dataclasses.asdict(records.clocks)
     if not every:
         return counts
     starts, random_steps = int(records.setting("training_starts", 0) or 0), int(records.setting("random_steps", 0) or 0)
+    relation = relations(every, records.pace)
     return {
-        **relations(every, records.pace),
+        **relation,
         **counts,
+        "table": [row | {"success": success_at(records, row["learner_steps"])} for row in relation["table"]],
         "updates_per_actor_step": records.setting("updates_per_actor_step"),
         "stage": stage(records.clocks, starts, random_steps),
         "training_starts": starts,
         "random_steps": random_steps,
     }
+
+
+def success_at(records: Records, learner_step: int) -> float | None:
+    """Share of the training episodes that succeeded when the run was at this learner step; None where it is not known."""
+    steps, values = records.series("environment/episode/success")
+    later = np.flatnonzero(steps >= learner_step)
+    return float(values[later[0]]) if len(later) and learner_step > 0 else None
 
 
 def _machine(records: Records) -> dict[str, Any]:
@@ -90,13 +101,13 @@ def _machine(records: Records) -> dict[str, Any]:
     }
 
 
-def diagnose_run(path: Path, lang: Language = "en", live: Mapping[str, Any] | None = None, from_afar: bool = False) -> Diagnosis:
-    """Look at a run folder; says how long that took."""
+def diagnose_run(path: Path, lang: Language = "en", live: Mapping[str, Any] | None = None, remote: bool = False) -> Diagnosis:
+    """Diagnose a run folder; `seconds` in the result is the time it took."""
     began = time.perf_counter()
-    diagnosis = diagnose(load_run(path, live), lang, from_afar)
+    diagnosis = diagnose(load_run(path, live), lang, remote)
     return diagnosis | {"seconds": round(time.perf_counter() - began, 3)}
 
 
 def for_hub(path: Path) -> Callable[[dict[str, Any], str], Diagnosis]:
-    """What a hub answers `/api/findings` with."""
-    return lambda live, lang: diagnose_run(path, "zh" if lang == "zh" else "en", live, from_afar=True)
+    """The function with which a hub replies to `/api/findings`."""
+    return lambda live, lang: diagnose_run(path, "zh" if lang == "zh" else "en", live, remote=True)

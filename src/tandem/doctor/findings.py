@@ -1,4 +1,4 @@
-"""A finding: a name, how bad it is, and the numbers it rests on. The words are in `texts.py`."""
+"""A finding: its name, its severity and the measured facts. The text is in `texts.py`."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ SEVERITIES: tuple[Severity, ...] = ("problem", "warning", "note")
 EXIT_STATUS: dict[str, int] = {"problem": 2, "warning": 1, "note": 0}
 
 PROBLEM: Severity = "problem"
-"""It will not learn, or not for long."""
+"""Training does not work, or will stop working soon."""
 WARNING: Severity = "warning"
-"""It may learn, but something is not as it should be."""
+"""Training may work, but something is not as it should be."""
 NOTE: Severity = "note"
-"""Worth knowing; a healthy run may have it."""
+"""Information; a healthy run may have it."""
 
 
 class Seconds(float):
-    """Shown as people say a duration."""
+    """Printed as a duration: 4.5 s, 83 min."""
 
 
 class Share(float):
-    """Shown in percent."""
+    """Printed in percent."""
 
 
 class Bytes(float):
-    """Shown in MB or GB."""
+    """Printed in MB or GB."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check has found. Facts that are None are unknown, and what would be said of them is left out."""
+    """The result of a check. A fact that is None is unknown; evidence that needs it is not printed."""
 
     name: str
     severity: Severity
     facts: Mapping[str, Any] = field(default_factory=dict)
     explains: tuple[str, ...] = ()
-    """Findings that are likely to follow from it, and are therefore not told themselves."""
+    """Findings that probably follow from this one, and are therefore not listed themselves."""
 
 
 def worst(findings: list[Finding]) -> Severity | None:

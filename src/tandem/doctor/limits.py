@@ -1,56 +1,56 @@
-"""Where healthy ends: every threshold of the checks, and the reason for it. The texts quote them from here."""
+"""Every threshold of the checks, with its reason. The texts quote the values from here."""
 
 # ---- link and processes
 FRESH_S = 10.0
-"""The hub writes its view every 2 seconds; an older one is of a hub that hangs or is gone."""
+"""The hub writes its status every 2 seconds; if it is older, the hub hangs or has ended."""
 ASLEEP_S = 120.0
-"""A run writes a row of metrics, or an event, far more often than this."""
+"""A running run writes metrics or events much more often than this."""
 NO_ACTOR_S = 15.0
 """Starting an actor takes a few seconds."""
 SILENT_ACTOR_S = 5.0
-"""An actor says how it is every second."""
+"""An actor sends a status message every second."""
 SLOW_ROUND_TRIP_MS = 250.0
 CLOCKS_DIFFER_S = 2.0
 BACKLOG_S = 10.0
-"""Seconds of steps that wait on the actor's side."""
+"""Seconds of unacknowledged steps on the actor's machine."""
 BACKLOG_STEPS = 200
 OFTEN_RESTARTED = 3
 RECENTLY_S = 600.0
 
 # ---- actor
 LAG_VERSIONS = 5
-"""Policies that were published since the one the actor acts with; a healthy actor is 0 or 1 behind."""
+"""Policies published since the one the actor uses; a healthy actor is 0 or 1 behind."""
 LAG_S = 10.0
 CONTROL_RATE = 0.8
-"""Of the wanted rate."""
+"""Share of the task's control rate."""
 SATURATED_SHARE = 0.6
-"""Of all action components at their limit. A good policy may push hard, so it counts only while there is little success."""
+"""Share of action components at their limit. A good policy may push hard, so this counts only at low success."""
 CONSTANT_STD = 1e-3
 LITTLE_SUCCESS = 0.5
 STUCK_SHARE = 0.8
-"""Of the newest steps with one observation component at the edge of all that was ever seen of it."""
+"""Share of the newest steps with one observation component at the edge of its observed range."""
 ENOUGH_STEPS = 200
-"""Before anything is said about how the actor moves."""
+"""Steps needed before the actions are judged."""
 
 # ---- training
 FILLING_S = 600.0
-"""Longer than this until `training_starts` is not waiting any more."""
+"""If filling up to `training_starts` takes longer than this, it is a problem."""
 FROZEN_VERSIONS = 3
 FROZEN_CHANGE = 1e-9
-"""Relative to the size of the parameters."""
+"""Relative to the norm of the parameters."""
 RATIO = 0.5
-"""Learner steps per actor step, of those that were asked for."""
+"""Measured learner steps per actor step, as a share of what was asked for."""
 SLOW_FACTOR = 10.0
-"""Times what the machine's own matrix products would take."""
+"""Times the estimate from the machine's matrix products."""
 SLOW_MS = 50.0
 
 # ---- learning
 DIVERGED_Q = 3.0
 """Mean Q in units of the largest possible return."""
 RECENT_STEPS = 1000
-"""Learner steps after which a roll-back is history."""
+"""Learner steps after which a roll-back no longer counts."""
 OVERESTIMATED = 0.1
-"""Of the width of the return range, beyond it."""
+"""Distance outside the return range, as a share of its width."""
 EPISODES_WITHOUT_REWARD = 200
 EPISODES_TO_WARN = 100
 COLLAPSED = 1e-6
@@ -60,10 +60,10 @@ HOT_TEMPERATURE = 30.0
 ENTROPY_BELOW = 3.0
 """Nats per action component below the target."""
 ENTROPY_UNIFORM = 0.95
-"""Of the entropy of uniform random actions."""
+"""Share of the entropy of uniform random actions."""
 LOSS_RISE = 5.0
 LOSS_FLOOR = 0.02
-"""Of the square of the return range: a smaller critic loss may rise as it likes."""
+"""Share of the squared return range: below it, a rising critic loss does not matter."""
 INTERVENED_SHARE = 0.3
 LATE_STEPS = 5000
 """Learner steps after which a policy should be near its demonstrations."""
@@ -78,7 +78,7 @@ DRIFT = 3.0
 FEW_EPISODES = 20
 CLIPPED_SHARE = 0.2
 ENDS = 10
-"""Ends of episodes before anything is said about them."""
+"""Episode ends needed before they are judged."""
 DISK_S = 3600.0
 MEMORY_SHARE = 0.9
 

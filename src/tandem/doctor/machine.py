@@ -1,4 +1,4 @@
-"""The computer: cores, memory, disk, versions, a GPU, something to draw with. Each asked only for what costs nothing."""
+"""The computer: cores, memory, disk, versions, GPU, OpenGL. Only what is cheap to find out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-PACKAGES = ("tandem", "jax", "mujoco", "numpy", "gymnasium")
+from tandem import __version__
+
+PACKAGES = ("jax", "mujoco", "numpy", "gymnasium")
 
 
 @dataclass(frozen=True)
@@ -31,11 +33,11 @@ class Machine:
     versions: Mapping[str, str]
     gpu: bool
     gl: str | None
-    """What can draw without a screen; None if nothing can."""
+    """The library that can render without a screen; None if there is none."""
 
     @functools.cached_property
     def gflops(self) -> float:
-        """Of a matrix product, the best of a few: 20 ms."""
+        """Speed of a float32 matrix product, best of five; takes 20 ms."""
         size = 384
         left = right = np.ones((size, size), np.float32)
         best = float("inf")
@@ -55,14 +57,14 @@ def look_at_machine(path: Path) -> Machine:
         memory_free=memory.get("MemAvailable", 0),
         disk_free=shutil.disk_usage(path).free,
         python=platform.python_version(),
-        versions={name: version for name in PACKAGES if (version := _version(name))},
+        versions={"tandem": __version__} | {name: version for name in PACKAGES if (version := _version(name))},
         gpu=Path("/dev/nvidiactl").exists() or Path("/dev/kfd").exists(),
         gl=_gl(),
     )
 
 
 def _memory() -> dict[str, int]:
-    """Of Linux; elsewhere nothing is said about memory."""
+    """Sizes in bytes on Linux; empty on other systems."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

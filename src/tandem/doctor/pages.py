@@ -1,4 +1,4 @@
-"""A page per finding, made of the table of texts: `tandem doctor explain NAME`, and `python -m tandem.doctor.pages docs/doctor`."""
+"""One page per finding, generated from `texts.py`: `tandem doctor explain NAME`, and `python -m tandem.doctor.pages docs/doctor`."""
 
 from __future__ import annotations
 
@@ -11,47 +11,62 @@ from tandem.doctor.texts import LANGUAGES, TEXTS, Language, Text, Words
 from tandem.errors import ConfigError
 
 _HEADS: tuple[Words, ...] = (
-    ("What it says", "含义"),
-    ("What is shown as evidence", "依据"),
-    ("How it is told", "如何判断"),
+    ("What is wrong", "问题"),
+    ("Evidence", "依据"),
+    ("Detection rule", "判断标准"),
     ("Likely cause", "可能原因"),
     ("What to type next", "下一步"),
 )
 
+_INDEX_HEAD = (
+    "# All findings",
+    "",
+    "The most important first. Generated from `src/tandem/doctor/texts.py` by `python -m tandem.doctor.pages docs/doctor`.",
+    "",
+    "| finding | what is wrong | 问题 |",
+    "| --- | --- | --- |",
+)
+
 
 def explain(name: str, lang: Language) -> str:
-    """Everything about one finding, as plain text."""
+    """The page of one finding as plain text."""
     if name not in TEXTS:
-        raise ConfigError(f"no finding '{name}'; there are {', '.join(check.__name__ for check in CHECKS)}")
-    return f"{name}\n\n" + _body(TEXTS[name], lang, "{}:\n  {}\n")
+        raise ConfigError(f"no finding '{name}'; the findings are {', '.join(check.__name__ for check in CHECKS)}")
+    sections = (f"{head}:\n" + "\n".join(f"  {line}" for line in lines) for head, lines in _sections(TEXTS[name], lang))
+    return f"{name}\n\n" + "\n\n".join(sections) + "\n"
 
 
 def page(name: str) -> str:
-    english, chinese = (_body(TEXTS[name], lang, "**{}.** {}\n") for lang in LANGUAGES)
+    """The page of one finding as Markdown, in both languages."""
+    english, chinese = ("\n".join(_paragraph(head, lines) for head, lines in _sections(TEXTS[name], lang)) for lang in LANGUAGES)
     return f"# {name}\n\n{english}\n## 中文\n\n{chinese}"
 
 
-def _body(text: Text, lang: Language, form: str) -> str:
+def _paragraph(head: str, lines: list[str]) -> str:
+    if len(lines) > 1:
+        return f"**{head}**\n\n" + "".join(f"* {line}\n" for line in lines)
+    return f"**{head}**{': ' if head.isascii() else '：'}{lines[0]}\n"
+
+
+def _sections(text: Text, lang: Language) -> list[tuple[str, list[str]]]:
+    """The headings and the lines under each. Of several lines of evidence, those are printed whose facts are known."""
     which = LANGUAGES.index(lang)
-    evidence = "; ".join(_spoken(words[which]) for words in text.evidence)
-    command = f"`{_spoken(text.next)}`"
-    parts = (text.what[which], evidence, text.told_by[which], text.cause[which], command)
-    return "\n".join(form.format(head[which], part) for head, part in zip(_HEADS, parts, strict=True))
+    evidence = [_readable(words[which]) for words in text.evidence]
+    parts = ([text.what[which]], evidence, [text.criterion[which]], [text.cause[which]], [f"`{_readable(text.next)}`"])
+    return [(head[which], lines) for head, lines in zip(_HEADS, parts, strict=True)]
 
 
-def _spoken(template: str) -> str:
-    """A template without its machinery: names where values will be."""
+def _readable(template: str) -> str:
+    """A template for people: names in capitals where values will be, without conditions and doubled braces."""
     template = re.sub(r"^\[\w+\] ?", "", template)
     return re.sub(r"(?<!{){(\w+)}", lambda match: match[1].upper(), template).replace("{{", "{").replace("}}", "}")
 
 
 def index() -> str:
-    """The table of all findings, in the order of importance."""
-    rows = [
-        f"| [{check.__name__}]({check.__name__}.md) | {TEXTS[check.__name__].what[0]} | {TEXTS[check.__name__].what[1]} |"
-        for check in CHECKS
-    ]
-    return "\n".join(["# All findings", "", "In the order of importance.", "", "| finding | | |", "| --- | --- | --- |", *rows]) + "\n"
+    """The table of all findings, the most important first."""
+    names = [check.__name__ for check in CHECKS]
+    rows = [f"| [{name}]({name}.md) | {TEXTS[name].what[0]} | {TEXTS[name].what[1]} |" for name in names]
+    return "\n".join([*_INDEX_HEAD, *rows]) + "\n"
 
 
 def write_pages(folder: Path) -> None:

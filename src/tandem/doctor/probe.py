@@ -1,6 +1,6 @@
-"""From here to a hub: does anybody answer at this address, is it a hub, does it know us, how far away is it?
+"""Checks an address: is it reachable, is it a hub, does it accept the token, how long is a round trip?
 
-Each way in which that can fail has a name of its own, because each is put right in another way.
+Each failure has its own name, because each has another remedy.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from tandem.link.messages import PROTOCOL
 Outcome = Literal["ok", "unknown_name", "refused", "unreachable", "silent", "not_a_hub", "untrusted", "wrong_token", "other_version"]
 TIMEOUT_S = 3.0
 DIAGNOSIS_TIMEOUT_S = 20.0
-"""The hub may have to read a large folder first."""
+"""The hub may have to read a large run folder first."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What came of it."""
+    """The result of probing an address."""
 
     address: str
     outcome: Outcome
     detail: str = ""
     stage: str = ""
-    """`connect` or `answer`: how far it got."""
+    """`connect` or `answer`: the stage at which it failed."""
     token_given: bool = True
     round_trip_ms: float | None = None
     clock_difference_s: float | None = None
     """Hub's wall clock minus this machine's."""
     diagnosis: dict[str, Any] = field(default_factory=dict)
-    """The hub's own answer to `/api/findings`."""
+    """The hub's reply to `/api/findings`."""
 
 
 def parse_address(text: str, default_port: int) -> tuple[str, int, bool]:
-    """HOST, PORT and whether TLS was asked for."""
+    """Host, port and whether TLS was asked for."""
     scheme, _, rest = text.rpartition("://")
     rest = rest.strip("/").removesuffix("/link")
     host, _, port = rest.rpartition(":") if rest.count(":") == 1 or rest.startswith("[") else (rest, "", "")
@@ -51,7 +51,7 @@ def parse_address(text: str, default_port: int) -> tuple[str, int, bool]:
 
 
 def probe(host: str, port: int, *, token: str | None, tls: bool = False, ca: Path | None = None, lang: str = "en") -> Probe:
-    """Knock, ask how it is, and ask for its own diagnosis."""
+    """Connect, ask for the status, measure the round trip, and ask for the hub's diagnosis."""
     address = f"{host}:{port}"
 
     def failed(outcome: Outcome, problem: object, stage: str) -> Probe:
@@ -78,10 +78,10 @@ def probe(host: str, port: int, *, token: str | None, tls: bool = False, ca: Pat
         status, body, seconds = ask("/api/status")
         if status == 401:
             return failed("wrong_token" if _is_our_refusal(body) else "not_a_hub", f"HTTP {status}", stage)
-        told = json.loads(body)
-        if status != 200 or not isinstance(told, dict) or "spec_hash" not in told:
+        reply = json.loads(body)
+        if status != 200 or not isinstance(reply, dict) or "spec_hash" not in reply:
             return failed("not_a_hub", f"HTTP {status}", stage)
-        difference = told["time"] - (time.time() - seconds / 2)
+        difference = reply["time"] - (time.time() - seconds / 2)
         seconds = min(seconds, *(ask("/api/clocks")[2] for _ in range(2)))
         status, body, _ = ask(f"/api/findings?lang={lang}", DIAGNOSIS_TIMEOUT_S)
         diagnosis = json.loads(body) if status == 200 else {}

@@ -1,4 +1,4 @@
-"""Opens what a run left when it broke: the last states are lived again, the batch is looked through."""
+"""Opens the file that a run saved when it met a NaN: steps the simulation again from the saved states, or summarises the batch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tandem.runs.broken import read_broken
 from tandem.types import OBSERVATION_CLIP, Spec
 
 SHOWN = 8
-"""Steps before the break."""
+"""Number of steps before the failure that are printed."""
 
 
 def replay(path: Path) -> Iterator[str]:
-    """What happened, line by line."""
+    """Report on the file, line by line."""
     found = read_broken(path)
     try:
         yield from _simulation(found) if found["kind"] == "simulation" else _batch(found)
@@ -28,7 +28,7 @@ def replay(path: Path) -> Iterator[str]:
 
 
 def _simulation(found: Mapping[str, Any]) -> Iterator[str]:
-    """From the first state that was kept, with the same actions: in our simulations the same to the last bit."""
+    """Step from the first saved state with the same actions. Tandem's own simulations repeat it to the last bit."""
     from tandem.envs.registry import make_batch  # late: MuJoCo
 
     state, actions = found["state"], found["actions"]
@@ -38,7 +38,7 @@ def _simulation(found: Mapping[str, Any]) -> Iterator[str]:
     env = make_batch(found["task"], len(state["physics"]), reward=found["reward"])
     try:
         env.restore({**state, "streams": json.loads(state["streams"])})  # pyright: ignore[reportAttributeAccessIssue]
-        yield f"{'step':>6}  {'largest number of the state':>28}  {'in simulation':>14}  {'largest action':>14}"
+        yield f"{'step':>6}  {'largest value in the state':>28}  {'in simulation':>14}  {'largest action':>14}"
         for number, action in enumerate(actions):
             size = np.abs(env.state()["physics"]).max(axis=1)  # pyright: ignore[reportAttributeAccessIssue]
             row = int(np.nanargmax(size)) if np.isfinite(size).any() else 0
@@ -48,16 +48,17 @@ def _simulation(found: Mapping[str, Any]) -> Iterator[str]:
                 env.step(action)
             except (SimulationDiverged, ActionError) as problem:
                 yield ""
-                yield f"It breaks again, at the same place: {problem}" if number == len(actions) - 1 else f"It breaks earlier: {problem}"
+                when = "again at the same step" if number == len(actions) - 1 else "at an earlier step"
+                yield f"It fails {when}: {problem}"
                 return
         yield ""
-        yield "It does not break again: what decided it lies outside of states and actions (another version, a domain randomised anew)."
+        yield "It does not fail again: the cause is outside the saved states and actions (a sensor, another version, other parameters)."
     finally:
         env.close()
 
 
 def _batch(found: Mapping[str, Any]) -> Iterator[str]:
-    """Every array of the batch in figures, and the rows that stand out."""
+    """Statistics of every array of the batch, and its suspicious entries."""
     spec = Spec.from_json(json.loads(found["spec"]))
     yield f"{spec.task}, learner step {found['learner_step']:,}: {found['problem']}"
     yield ""
@@ -79,14 +80,14 @@ def _figures(name: str, array: np.ndarray) -> str:
 
 
 def _columns(spec: Spec, observations: np.ndarray) -> Iterator[str]:
-    """Entries that are at the clip, or not finite, by name."""
+    """Observation components that are clipped or not finite, by name."""
     layout = Layout(spec)
     names = [f"{name}[{index}]" for name in layout.names for index in range(spec.observation[name].size)]
     flat = observations.reshape(-1, len(names))
     for index, name in enumerate(names):
         clipped, bad = np.mean(np.abs(flat[:, index]) >= OBSERVATION_CLIP), np.sum(~np.isfinite(flat[:, index]))
         if bad or clipped > 0:
-            yield f"{name}: {clipped:.1%} at the clip of {OBSERVATION_CLIP:g} scales, {bad} not finite"
+            yield f"{name}: {clipped:.1%} clipped at {OBSERVATION_CLIP:g} times the scale, {bad} not finite"
 
 
 def _rewards(spec: Spec, rewards: np.ndarray) -> Iterator[str]:
@@ -96,4 +97,4 @@ def _rewards(spec: Spec, rewards: np.ndarray) -> Iterator[str]:
     outside = np.argwhere((rewards < low) | (rewards > high))
     if len(outside):
         place = tuple(int(i) for i in outside[0])
-        yield f"{len(outside)} rewards are outside of what a whole episode can bring ({low:g} to {high:g}): {rewards[place]:.4g} at {place}"
+        yield f"{len(outside)} rewards are outside the return range of an episode ({low:g} to {high:g}): {rewards[place]:.4g} at {place}"

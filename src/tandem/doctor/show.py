@@ -1,4 +1,4 @@
-"""A diagnosis as lines for a terminal, in English or Chinese."""
+"""Prints a diagnosis as lines for a terminal, in English or Chinese."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ WORDS: dict[str, Words] = {
     "problem": ("problem", "问题"),
     "warning": ("warning", "警告"),
     "note": ("note", "提示"),
-    "evidence": ("seen", "依据"),
+    "evidence": ("evidence", "依据"),
     "cause": ("likely cause", "可能原因"),
-    "explains": ("explains", "由此引起"),
+    "explains": ("also explains", "由此引起"),
     "next": ("type next", "下一步"),
-    "healthy": ("Nothing is wrong.", "没有发现问题。"),
-    "healthy_but": ("Nothing is wrong; worth knowing:", "没有发现问题；值得知道："),
+    "healthy": ("No problem found.", "没有发现问题。"),
+    "healthy_but": ("No problem found. Notes:", "没有发现问题。提示："),
     "checklist": ("checklist", "快速检查清单"),
     "running": ("running", "运行中"),
     "finished": ("finished", "已结束"),
     "dead": ("not running", "已停止"),
-    "unreachable": ("not reached", "无法连接"),
+    "unreachable": ("not reachable", "无法连接"),
     "learner_step": ("learner step", "Learner 步数"),
     "actor_step": ("actor step", "Actor 步数"),
     "policy_version": ("policy version", "策略版本"),
     "iteration": ("iteration", "迭代"),
     "clocks": ("clocks", "步数关系"),
     "per_s": ("/s", "/秒"),
-    "every": ("a new policy every {} s", "每 {} 秒更新一次参数"),
-    "ratio": ("learner steps for each actor step: {} (asked for {})", "每个 Actor 步对应的 Learner 步：{}（要求 {}）"),
+    "every": ("a new policy every {} s", "每 {} 秒发布一个新策略"),
+    "ratio": ("learner steps per actor step: {} (asked for {})", "每个 Actor 步对应的 Learner 步：{}（要求 {}）"),
     "stage": ("phase", "阶段"),
     "now": ("what to do now", "现在该做什么"),
 }
 TABLE_HEAD: tuple[Words, ...] = (
     ("learner steps", "Learner 步数"),
-    ("policies", "参数更新次数"),
+    ("policies", "策略发布次数"),
     ("seconds", "时间（秒）"),
     ("actor steps", "Actor 步数"),
-    ("policy to expect", "策略质量"),
+    ("success", "成功率"),
 )
+# Rules of thumb by learner step, for the page; `--clocks` prints the measured success instead.
 QUALITY: tuple[Words, ...] = (
     ("random", "随机"),
     ("begins to improve", "开始改进"),
@@ -55,37 +56,37 @@ STAGES: dict[str, tuple[Words, Words]] = {
     "filling": (
         ("filling the replay buffer", "填充 replay buffer"),
         (
-            "Wait. Nothing is learned yet; the policy is the initial network. A correction now is worth a demonstration.",
-            "等待。还没有训练，策略是初始网络。此时干预等同于演示。",
+            "Wait. Training has not started; the policy is the initial network. A correction now counts like a demonstration.",
+            "等待。还没有训练，策略是初始网络。此时的纠正等同于演示。",
         ),
     ),
     "random": (
         ("random actions", "随机探索"),
-        ("Wait until `random_steps` are over; the actor does not ask the policy yet.", "等待 `random_steps` 结束；actor 还没有使用策略。"),
+        ("Wait until `random_steps` is over; the actor does not use the policy yet.", "等待 `random_steps` 结束；actor 还没有使用策略。"),
     ),
     "early": (
         ("early (0 to 200 learner steps)", "训练初期（0-200 Learner 步）"),
         (
-            "Correct only what goes clearly wrong, such as the edge of the workspace; let it learn from the demonstrations.",
-            "只在明显偏离时干预（例如移动到工作空间边缘），让策略有时间从演示数据中学习。",
+            "Correct only what is clearly wrong, such as moving to the edge of the workspace. Let the policy learn from the demonstrations.",
+            "只纠正明显的错误（例如移动到工作空间边缘），让策略有时间从演示数据中学习。",
         ),
     ),
     "middle": (
         ("middle (200 to 1,000 learner steps)", "训练中期（200-1000 Learner 步）"),
         (
-            "Correct actively: this is when it is worth most. Mend repeated mistakes, help it over the last steps to the reward.",
-            "积极干预：这是最有效的阶段。纠正重复的错误，帮助完成获得奖励的最后几步。",
+            "Correct actively: corrections help most now. Fix repeated mistakes, and help with the last steps to the reward.",
+            "积极纠正：这是最有效的阶段。纠正重复的错误，帮助完成获得奖励的最后几步。",
         ),
     ),
     "late": (
         ("late (from 1,000 learner steps)", "训练后期（1000+ Learner 步）"),
-        ("Correct rarely, and only where it fails: rare situations, the last percent.", "选择性干预：只处理失败的边缘情况。"),
+        ("Correct rarely, and only where the policy still fails.", "少纠正：只处理仍然失败的情况。"),
     ),
 }
 
 
 def lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:
-    """Everything, the worst first."""
+    """The whole diagnosis, the worst finding first."""
     which = LANGUAGES.index(lang)
 
     def word(name: str) -> str:
@@ -118,7 +119,7 @@ def lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:
 
 
 def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:
-    """`--clocks`: the counts, the rates, the table of the seed for this run, and what the operator should do now."""
+    """`--clocks`: counts, rates, the clocks side by side with the success this run measured, and what the operator should do now."""
     which, clocks = LANGUAGES.index(lang), diagnosis["clocks"]
     yield _header(diagnosis, lang)
     if "table" not in clocks:
@@ -137,9 +138,10 @@ def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator
     yield ""
     heads = [head[which] for head in TABLE_HEAD]
     yield "  " + "  ".join(_filled_up(head, 14) for head in heads)
-    for row, quality in zip(clocks["table"], QUALITY, strict=True):
+    for row in clocks["table"]:
         numbers = [row["learner_steps"], row["versions"], row["seconds"], row["actor_steps"]]
-        cells = [*("-" if number is None else _short(number) for number in numbers), quality[which]]
+        success = row.get("success")
+        cells = [*("-" if number is None else _short(number) for number in numbers), "-" if success is None else f"{100 * success:.0f} %"]
         yield "  " + "  ".join(_filled_up(cell, 14) for cell in cells).rstrip()
     yield ""
     name, advice = STAGES[clocks["stage"]]
@@ -148,11 +150,11 @@ def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator
 
 
 def sentence(clocks: Mapping[str, Any], lang: Language) -> str:
-    """`100 learner steps = 2 policies = about 4.5 s here = about 46 actor steps`; the numbers are those of `training.clocks`."""
+    """`100 learner steps = 2 policies = about 4.5 s here = about 46 actor steps`; the numbers come from `runs.clocks`."""
     if lang == "en":
         return clocks["in_words"]
     row = next(row for row in clocks["table"] if row["learner_steps"] == 100)
-    parts = ["100 个 Learner 步", f"{row['versions']:,} 次参数更新"]
+    parts = ["100 个 Learner 步", f"{row['versions']:,} 个新策略"]
     if row["seconds"] is not None:
         parts.append(f"约 {_short(row['seconds'])} 秒")
     if row["actor_steps"] is not None:
@@ -175,7 +177,7 @@ def _wrapped(text: str, start: str) -> Iterator[str]:
     if text.isascii():
         yield from textwrap.wrap(start + text, WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     else:
-        yield start + text  # Chinese has no spaces to break at; the terminal does it
+        yield start + text  # Chinese has no spaces to break at; the terminal wraps it
 
 
 def _short(number: float) -> str:
@@ -183,7 +185,7 @@ def _short(number: float) -> str:
 
 
 def _columns(text: str) -> int:
-    """Width on a terminal, where a Chinese character takes two."""
+    """Width on a terminal, where a Chinese character takes two columns."""
     return sum(2 if ord(character) > 0x2E7F else 1 for character in text)
 
 

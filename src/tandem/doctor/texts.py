@@ -1,9 +1,9 @@
 # ruff: noqa: E501  (a table of sentences: broken lines would be harder to read and to translate)
-"""Every word that the doctor says of a finding, in English and in Chinese, in one table.
+"""The text of every finding, in English and in Chinese, in one table.
 
-`{name}` is filled in from the finding's facts. A line of evidence is said only if all its facts are known; one that begins
-with `[name]` only if that fact is there. `next` is what to type; in it also `{run}`, `{task}`, `{address}` and `{join}` (how an actor
-finds the run) are known.
+`{name}` is replaced by a fact of the finding. A line of evidence is printed only if all its facts are known; a line that starts
+with `[name]` only if that fact is present. `next` is the command to type. It may also use `{run}`, `{task}`, `{address}` and
+`{join}` (the options with which an actor joins the run).
 """
 
 from __future__ import annotations
@@ -24,17 +24,23 @@ Words = tuple[str, str]
 
 @dataclass(frozen=True)
 class Text:
+    """What is printed about one kind of finding."""
+
     what: Words
+    """What is wrong, in one sentence."""
     evidence: tuple[Words, ...]
+    """The measured values that show it."""
     cause: Words
+    """What usually causes it."""
     next: str
-    told_by: Words
-    """How it is told, with the thresholds: for `explain` and the pages."""
+    """The command to type."""
+    criterion: Words
+    """The detection rule with its thresholds, for `explain` and the pages."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """A finding in one language."""
+class Description:
+    """One finding written out in one language."""
 
     name: str
     severity: str
@@ -43,157 +49,166 @@ class Told:
     cause: str
     next: str
     explains: list[str]
-    """Findings that follow from this one and are not told themselves."""
+    """Findings that follow from this one and are not listed themselves."""
 
 
 TEXTS: dict[str, Text] = {
     # ---- reaching the hub
     "address_unknown": Text(
-        ("No machine is known by this name.", "这个主机名无法解析。"),
+        ("This host name cannot be resolved.", "这个主机名无法解析。"),
         (("{address}: {detail}", "{address}：{detail}"),),
         (
-            "A typing mistake (of a run folder? there is none of this name here), or the name is not in this machine's DNS or hosts file.",
-            "主机名写错（如果想写的是运行目录：这里没有这个目录），或者本机的 DNS / hosts 里没有它。",
+            "A typing mistake, or the name is not in this machine's DNS or hosts file. If you meant a run folder: there is no folder of this name here.",
+            "主机名写错，或者本机的 DNS / hosts 里没有它。如果想写的是运行目录：这里没有这个目录。",
         ),
         "getent hosts {host}",
-        ("The name could not be resolved to an address.", "域名解析失败。"),
+        ("The system cannot resolve the name to an address.", "系统无法把这个名字解析成地址。"),
     ),
     "host_unreachable": Text(
         ("The machine cannot be reached.", "连不到那台机器。"),
         (("{address}: {detail}", "{address}：{detail}"),),
-        ("It is off, in another network, or there is no route to it.", "机器未开机、不在同一网络，或没有路由。"),
+        ("The machine is off, it is in another network, or there is no route to it.", "机器未开机、不在同一网络，或没有路由。"),
         "ping -c 3 {host}",
-        ("The network itself reports an error before any connection.", "还没建立连接，网络就报错。"),
+        ("The operating system reports a network error before a connection is made.", "建立连接之前，操作系统就报告网络错误。"),
     ),
     "connection_refused": Text(
-        ("Nobody listens at this address: the machine is there, the port is closed.", "这个地址没有程序在监听：机器在，但端口是关着的。"),
+        (
+            "The connection was refused: the machine is up, but no program listens on this port.",
+            "连接被拒绝：机器在线，但没有程序监听这个端口。",
+        ),
         (("{address}: {detail}", "{address}：{detail}"),),
         (
-            "The learner is not running, or it listens on another port (its first lines and RUN/hub.json say which), or only for its own machine "
-            "(`--host 0.0.0.0` lets others in).",
+            "The learner is not running, it listens on another port (see the first lines of its output, or RUN/hub.json), or it only accepts "
+            "connections from its own machine (`--host 0.0.0.0` accepts others).",
             "Learner 没有运行；或者端口不对（Learner 启动日志和 RUN/hub.json 里有正确端口）；或者只监听本机（用 `--host 0.0.0.0` 允许其他机器连接）。",
         ),
         "tandem learner {task} --host 0.0.0.0",
-        ("The connection is refused at once.", "连接立刻被拒绝。"),
+        ("The TCP connection is refused immediately.", "TCP 连接立刻被拒绝。"),
     ),
     "no_answer": Text(
-        ("Nobody answers at this address.", "这个地址没有回应。"),
+        ("There is no answer from this address.", "这个地址没有回应。"),
         (
             (
-                "[not_connected] {address}: no connection within 3 s, and no refusal either",
+                "[not_connected] {address}: the connection was neither made nor refused within 3 s",
                 "[not_connected] {address}：3 秒内连不上，也没有被拒绝",
             ),
             (
-                "[connected] {address}: the connection opens, but nothing comes back for 3 s",
+                "[connected] {address}: the connection opens, but no reply comes within 3 s",
                 "[connected] {address}：能建立连接，但 3 秒内没有任何数据返回",
             ),
         ),
         (
-            "A firewall that drops packets, a cable or a VPN that is down; if the connection opens, the hub's process is stopped or overloaded.",
-            "防火墙丢弃了数据包，网线或 VPN 断开；如果连接能建立，则是 hub 进程被暂停或过载。",
+            "A firewall drops the packets, or a cable or VPN is down. If the connection opens, the hub process is stopped or overloaded.",
+            "防火墙丢弃了数据包，或者网线、VPN 断开。如果连接能建立，则是 hub 进程被暂停或过载。",
         ),
         "nc -vz -w 3 {host} {port}",
-        ("A connection, or an answer to a request, does not come within 3 seconds.", "3 秒内没有连接或没有应答。"),
+        ("No connection, or no reply to a request, within 3 seconds.", "3 秒内连不上，或者请求没有应答。"),
     ),
     "not_a_hub": Text(
-        ("Something else than a Tandem hub listens there.", "那里监听的不是 Tandem 的 hub。"),
+        ("The program at this address is not a Tandem hub.", "这个地址上运行的不是 Tandem 的 hub。"),
         (("{address}: {detail}", "{address}：{detail}"),),
         (
-            "The wrong port, or TLS on one side only (give wss://HOST:PORT and --ca for a hub with a certificate).",
-            "端口写错；或者只有一端用了 TLS（hub 有证书时用 wss://HOST:PORT 和 --ca）。",
+            "The port is wrong, or only one side uses TLS. For a hub with a certificate give wss://HOST:PORT and --ca.",
+            "端口写错，或者只有一端用了 TLS。hub 有证书时，请用 wss://HOST:PORT 和 --ca。",
         ),
         "tandem doctor {run}",
-        ("The answer to /api/status is not a hub's.", "/api/status 的回答不是 hub 的格式。"),
+        ("The reply to /api/status does not have the format of a hub.", "/api/status 的回答不是 hub 的格式。"),
     ),
     "untrusted_certificate": Text(
-        ("The hub's certificate cannot be trusted.", "无法信任 hub 的证书。"),
+        ("The certificate of the hub is not trusted.", "hub 的证书不受信任。"),
         (("{address}: {detail}", "{address}：{detail}"),),
         (
-            "The certificate is your own and was not given here, or it is for another name.",
-            "证书是自签的但这里没有给出，或者证书属于别的主机名。",
+            "The certificate is self-signed and was not given with --ca, or it was issued for another host name.",
+            "证书是自签的，但没有用 --ca 给出；或者证书是为别的主机名签发的。",
         ),
         "tandem doctor wss://{address} --ca CERTIFICATE --token-file TOKEN",
-        ("The TLS handshake fails on the certificate.", "TLS 握手时证书校验失败。"),
+        ("Certificate verification fails in the TLS handshake.", "TLS 握手时证书校验失败。"),
     ),
     "wrong_token": Text(
-        ("The hub is there, but does not accept the token.", "hub 在运行，但不接受这个 token。"),
+        ("The hub is running but does not accept the token.", "hub 在运行，但不接受这个 token。"),
         (
-            ("[given] {address} answers 401 to the token that was given", "[given] {address} 对给出的 token 回答 401"),
-            ("[not_given] {address} answers 401; no token was given", "[not_given] {address} 回答 401；没有给出 token"),
+            ("[given] {address} replies 401 to the token that was given", "[given] {address} 对给出的 token 返回 401"),
+            ("[not_given] {address} replies 401; no token was given", "[not_given] {address} 返回 401；没有给出 token"),
         ),
         (
-            "Every run has a token of its own, in the file RUN/token on the learner's machine; this one is missing, of another run, or cut off.",
-            "每次运行都有自己的 token（在 Learner 机器上的 RUN/token）；这里没有给出、来自另一次运行，或者被截断。",
+            "Each run has its own token, in the file RUN/token on the learner's machine. The token was not given, belongs to another run, or is incomplete.",
+            "每次运行都有自己的 token，保存在 Learner 机器的 RUN/token 里。这里没有给出 token，或者它属于另一次运行，或者不完整。",
         ),
         "scp {host}:RUN/token token && tandem doctor {address} --token-file token",
-        ("The hub answers 401 in its own words.", "hub 自己回答 401。"),
+        ("The hub replies HTTP 401 with its error code `wrong_token`.", "hub 返回 HTTP 401，错误码为 `wrong_token`。"),
     ),
     "other_version": Text(
-        ("The two ends speak different versions of the protocol.", "两端的协议版本不同。"),
+        ("The two sides use different versions of the protocol.", "两端的协议版本不同。"),
         (
-            ("the hub says: {detail}", "hub 的说明：{detail}"),
+            ("reported by the hub: {detail}", "hub 报告：{detail}"),
             ("the actor '{actor}' was refused {times} times", "actor“{actor}”被拒绝 {times} 次"),
         ),
         ("Tandem was updated on one machine and not on the other.", "只更新了其中一台机器上的 Tandem。"),
-        "pip install --upgrade tandem   # on both machines",
+        "pip install --upgrade tandem-rl   # on both machines",
         (
-            "The greeting of an actor, or the hub's diagnosis, carries another protocol number.",
-            "actor 的问候或 hub 的诊断带有另一个协议号。",
+            "The first message of an actor, or the diagnosis from the hub, has another protocol number.",
+            "actor 的第一条消息或 hub 的诊断带有另一个协议号。",
         ),
     ),
     # ---- processes
     "run_broke": Text(
-        ("The run left the finite numbers and stopped.", "运行出现了非有限数（NaN/inf）并停止。"),
-        (("kept: {file}", "已保存：{file}"), ("it said: {detail}", "它说：{detail}")),
+        ("The run produced a NaN or infinite value and stopped.", "运行出现了 NaN 或无穷大并停止。"),
+        (("saved in {file}", "已保存到 {file}"), ("error: {detail}", "错误：{detail}")),
         (
-            "In a simulation: contacts too stiff for the time step, or a randomised value out of its range. In PPO: a learning rate or rewards that are too large.",
-            "仿真中：接触刚度对时间步长来说太大，或随机化的参数超出物理范围。PPO 中：学习率或奖励太大。",
+            "In a simulation: contacts are too stiff for the time step, or a randomised value is out of range. In PPO: the learning rate or the rewards are too large.",
+            "仿真中：接触刚度对时间步长来说太大，或随机化的参数超出范围。PPO 中：学习率或奖励太大。",
         ),
         "tandem doctor replay {file}",
         (
-            "An event `broken`, or states in RUN/broken that are newer than the last start.",
-            "有 `broken` 事件，或者 RUN/broken 里有比最近一次启动更新的状态文件。",
+            "There is an event `broken`, or a file in RUN/broken is newer than the last start.",
+            "有 `broken` 事件，或者 RUN/broken 里有比最近一次启动更新的文件。",
         ),
     ),
     "run_died": Text(
-        ("The run is not running and did not end by itself.", "运行已经不在了，也没有正常结束。"),
+        ("The run is not running and did not finish.", "运行已经停止，但没有正常结束。"),
         (
             (
-                "no summary, and nothing written for {silent}; it was at learner step {learner_step}",
-                "没有 summary，{silent} 内没有写入任何文件；停在 Learner 步数 {learner_step}",
+                "there is no summary, and no file was written for {silent}; the last learner step is {learner_step}",
+                "没有 summary，{silent} 内没有写入任何文件；最后的 Learner 步数是 {learner_step}",
             ),
         ),
         (
-            "Killed (out of memory?), a machine that went down, or an error that was printed where it ran.",
-            "被杀死（内存不足？）、机器断电，或在运行的终端里报错退出。",
+            "The process was killed (often: out of memory), the machine went down, or an error was printed in its terminal.",
+            "进程被杀死（常见原因是内存不足）、机器断电，或者报错退出（错误打印在它的终端里）。",
         ),
         "tandem {command} --resume {run}",
         (
-            f"No summary.json, no live hub, and no file written for {limits.ASLEEP_S:.0f} s.",
-            f"没有 summary.json，没有存活的 hub，{limits.ASLEEP_S:.0f} 秒没有写入文件。",
+            f"There is no summary.json, no running hub, and no file was written for {limits.ASLEEP_S:.0f} s.",
+            f"没有 summary.json，没有运行中的 hub，且 {limits.ASLEEP_S:.0f} 秒没有写入文件。",
         ),
     ),
     "disk_full": Text(
-        ("The hub cannot store steps: there is no room to write.", "hub 无法保存数据：没有空间可写。"),
-        (("it says: {detail}", "它说：{detail}"), ("free on that disk: {free}", "该磁盘剩余：{free}")),
+        ("The hub cannot store steps: the disk is full.", "hub 无法保存数据：磁盘已满。"),
+        (("reported by the hub: {detail}", "hub 报告：{detail}"), ("free on that disk: {free}", "该磁盘剩余：{free}")),
         (
-            "A full disk, a quota or a file-size limit. Nothing is lost: actors keep their steps until there is room.",
-            "磁盘满、配额或文件大小限制。数据没有丢失：actor 会保留未存的数据直到有空间。",
+            "The disk is full, or a quota or file-size limit is reached. No step is lost: actors keep their steps until the hub can write again.",
+            "磁盘满，或达到配额、文件大小的限制。数据没有丢失：actor 会保留数据，直到 hub 能再次写入。",
         ),
         "df -h {run}",
-        ("The hub's own word that its last write failed.", "hub 自己报告最近一次写入失败。"),
+        ("The hub reports that its last write failed.", "hub 报告最近一次写入失败。"),
     ),
     "journal_unreadable": Text(
         ("The journal of the run cannot be read.", "运行的 journal 无法读取。"),
         (("{detail}", "{detail}"),),
-        ("A copy that was interrupted, a damaged disk, or another program's file.", "复制中断、磁盘损坏，或不是本程序的文件。"),
+        (
+            "The file was copied incompletely, the disk is damaged, or it is a file of another program.",
+            "文件没有复制完整、磁盘损坏，或者是其他程序的文件。",
+        ),
         "tandem demos validate {run}/journal.db",
-        ("RUN/journal.db is there and cannot be opened.", "RUN/journal.db 存在但打不开。"),
+        ("RUN/journal.db exists but cannot be opened.", "RUN/journal.db 存在但打不开。"),
     ),
     "hub_silent": Text(
-        ("The hub hangs: nothing passes between learner and actors.", "hub 没有反应：Learner 和 Actor 之间没有数据流动。"),
-        (("the hub wrote its last view {silent} ago, while the run goes on", "hub 上次写状态是 {silent} 之前，而训练还在继续"),),
-        ("Its process was stopped or killed, or its machine swaps.", "hub 进程被暂停或杀死，或机器在换页。"),
+        ("The hub hangs: no data passes between the learner and the actors.", "hub 没有反应：Learner 和 actor 之间没有数据流动。"),
+        (("the hub last wrote its status {silent} ago, while the run continues", "hub 上次写状态是 {silent} 之前，而运行还在继续"),),
+        (
+            "The hub process was stopped or killed, or the machine is out of memory and swaps.",
+            "hub 进程被暂停或杀死，或机器内存不足、正在换页。",
+        ),
         "tandem train --resume {run}",
         (
             f"RUN/live.json is older than {limits.FRESH_S:.0f} s (it is written every 2 s) while other files of the run still change.",
@@ -201,17 +216,20 @@ TEXTS: dict[str, Text] = {
         ),
     ),
     "trainer_dead": Text(
-        ("The trainer shows no sign of life: nothing is learned, no policy is published.", "训练进程没有心跳：没有训练，也不发布参数。"),
+        ("The trainer does not respond: it does not train and publishes no policy.", "训练进程没有响应：没有训练，也不发布策略。"),
         (("its last phase was '{phase}', at learner step {learner_step}", "最后的阶段是“{phase}”，Learner 步数 {learner_step}"),),
         (
-            "It was killed, is stopped, or hangs in one update; its last words are in the terminal that started it.",
-            "被杀死、被暂停，或卡在一次更新里；最后的输出在启动它的终端里。",
+            "The trainer was killed, is stopped, or hangs in an update. Its last output is in the terminal that started it.",
+            "训练进程被杀死、被暂停，或卡在一次更新里。它最后的输出在启动它的终端里。",
         ),
         "tandem train --resume {run}",
-        ("The trainer's heartbeat has not moved for 5 s outside of compiling and evaluating.", "心跳 5 秒没有变化，且不在编译或评估中。"),
+        (
+            "The trainer's heartbeat has not changed for 5 s, and the trainer is neither compiling nor evaluating.",
+            "训练进程的心跳 5 秒没有变化，且不在编译或评估中。",
+        ),
     ),
     "often_restarted": Text(
-        ("A part of the run dies again and again.", "运行的某个部分反复死掉。"),
+        ("A process of the run keeps crashing.", "运行的某个进程反复崩溃。"),
         (
             (
                 "{part} was ended by {signal}; {times} restarts in the last 10 minutes",
@@ -219,8 +237,8 @@ TEXTS: dict[str, Text] = {
             ),
         ),
         (
-            "SIGKILL usually means that memory ran out; SIGSEGV a driver or a library.",
-            "SIGKILL 通常是内存不足；SIGSEGV 多为驱动或库的问题。",
+            "SIGKILL usually means that the machine ran out of memory; SIGSEGV is usually a fault in a driver or a library.",
+            "SIGKILL 通常表示内存不足；SIGSEGV 多为驱动或库的问题。",
         ),
         "dmesg | tail -20",
         (
@@ -229,155 +247,161 @@ TEXTS: dict[str, Text] = {
         ),
     ),
     "paused": Text(
-        ("The run is paused: somebody asked it to wait.", "运行被暂停：有人让它等待。"),
+        ("The run is paused by a command.", "运行被命令暂停。"),
         (("paused at learner step {learner_step}", "暂停在 Learner 步数 {learner_step}"),),
-        ("A command `pause` over the page or the API that was not followed by `resume`.", "页面或 API 发过 `pause`，之后没有 `resume`。"),
+        ("`pause` was sent from the page or the API, and no `resume` since.", "页面或 API 发过 `pause`，之后没有 `resume`。"),
         'curl -X POST -H "Authorization: Bearer $(cat {run}/token)" -d \'{{"command": "resume"}}\' http://{address}/api/command',
-        ("The trainer says so.", "训练进程自己的状态。"),
+        ("The trainer reports the phase `paused`.", "训练进程报告的阶段是 `paused`。"),
     ),
     "interrupted": Text(
-        ("The run was interrupted and can go on.", "运行被中断，可以继续。"),
+        ("The run was interrupted and can be resumed.", "运行被中断，可以继续。"),
         (("interrupted at learner step {learner_step}", "中断在 Learner 步数 {learner_step}"),),
-        ("Ctrl-C, or its supervisor ended.", "按了 Ctrl-C，或主进程结束。"),
+        ("Ctrl-C was pressed, or the parent process ended.", "按了 Ctrl-C，或主进程结束。"),
         "tandem {command} --resume {run}",
-        ("summary.json says `interrupted`.", "summary.json 里写着 `interrupted`。"),
+        ("summary.json has `stopped: interrupted`.", "summary.json 里有 `stopped: interrupted`。"),
     ),
     # ---- refusals
     "other_task": Text(
-        ("An actor with another task wants to join.", "有一个任务不同的 actor 想加入。"),
+        ("An actor of another task tried to join.", "有一个任务不同的 actor 想加入。"),
         (("the actor '{actor}' was refused {times} times: {detail}", "actor“{actor}”被拒绝 {times} 次：{detail}"),),
-        ("Two runs, or two start scripts, were mixed up.", "混淆了两次运行或两个启动脚本。"),
+        ("Two runs or two start scripts were confused.", "混淆了两次运行或两个启动脚本。"),
         "tandem actor {task} {join}",
         (
-            "The hub's event `refused`, code `task`, and no later greeting by an actor of that name.",
-            "hub 的 `refused` 事件（task），之后没有同名 actor 成功加入。",
+            "The hub logged an event `refused` with the code `task`, and no actor of that name has joined since.",
+            "hub 记录了 `refused` 事件（代码 `task`），之后没有同名 actor 加入。",
         ),
     ),
     "other_spec": Text(
         (
-            "An actor sees or does something else than this run: other observations or actions.",
-            "actor 的观察空间或动作空间与本次运行不一致。",
+            "An actor has other observations or actions than this run.",
+            "actor 的观测或动作与本次运行不一致。",
         ),
         (("the actor '{actor}' was refused {times} times: {detail}", "actor“{actor}”被拒绝 {times} 次：{detail}"),),
-        ("Another version, or other options, of the task at one of the two ends.", "两端的任务版本或任务选项不同。"),
+        ("The two sides use different versions or options of the task.", "两端的任务版本或任务选项不同。"),
         "tandem actor {task} {join}   # same version and options as the learner",
         (
-            "The hub's event `refused`, code `spec`: it names the entry and both shapes.",
-            "hub 的 `refused` 事件（spec），其中写明不同的条目和两边的形状。",
+            "The hub logged an event `refused` with the code `spec`. It names the entry and both shapes.",
+            "hub 记录了 `refused` 事件（代码 `spec`），其中写明不同的条目和两边的形状。",
         ),
     ),
     "actor_refused": Text(
-        ("An actor was not taken.", "actor 没有被接受。"),
+        ("The hub refused an actor.", "hub 拒绝了一个 actor。"),
         (("the actor '{actor}' was refused {times} times: {detail}", "actor“{actor}”被拒绝 {times} 次：{detail}"),),
-        ("It still belongs to another run, or the hub has as many actors as it takes.", "它还属于另一次运行，或 hub 的 actor 数量已满。"),
+        (
+            "The actor still belongs to another run, or the hub has its maximum number of actors.",
+            "actor 还属于另一次运行，或 hub 的 actor 数量已满。",
+        ),
         "tandem actor {task} {join}",
-        ("The hub's event `refused`, code `run` or `busy`.", "hub 的 `refused` 事件（run 或 busy）。"),
+        ("The hub logged an event `refused` with the code `run` or `busy`.", "hub 记录了 `refused` 事件（代码 `run` 或 `busy`）。"),
     ),
     # ---- actors
     "no_actor": Text(
         (
-            "No actor has joined: nobody moves the robot, nothing arrives to learn from.",
-            "还没有 actor 加入：没有人控制机器人，也没有数据。",
+            "No actor has joined: the robot does not move and no data arrives.",
+            "还没有 actor 加入：机器人不动，也没有数据。",
         ),
-        (("the hub has been up for {up}; no actor has ever greeted it", "hub 已运行 {up}，从来没有 actor 连接过"),),
+        (("the hub has been running for {up}, and no actor has ever connected", "hub 已运行 {up}，从来没有 actor 连接过"),),
         (
-            "The actor was not started, or it cannot reach this address, or it has the wrong token (ask from its machine).",
-            "actor 没有启动，或连不到这个地址，或 token 不对（请在 actor 的机器上检查）。",
+            "The actor was not started, it cannot reach this address, or it has the wrong token. Check from the actor's machine.",
+            "actor 没有启动，连不到这个地址，或者 token 不对。请在 actor 的机器上检查。",
         ),
         "tandem doctor {address} --token-file TOKEN   # on the actor's machine",
         (
-            f"A hub that has been up for more than {limits.NO_ACTOR_S:.0f} s without an actor.",
+            f"The hub has been running for more than {limits.NO_ACTOR_S:.0f} s without an actor.",
             f"hub 运行超过 {limits.NO_ACTOR_S:.0f} 秒仍没有 actor。",
         ),
     ),
     "actor_silent": Text(
-        ("An actor is connected but says nothing.", "actor 连接着，但没有任何消息。"),
+        ("An actor is connected but sends no messages.", "actor 连接着，但没有任何消息。"),
         (
             (
-                "the actor '{actor}' was last heard {silent} ago; it speaks every second",
+                "the last message of the actor '{actor}' came {silent} ago; it sends one every second",
                 "actor“{actor}”上次发消息是 {silent} 之前；正常每秒一次",
             ),
         ),
         (
-            "Its process is stopped, its machine hangs, or the network went silent without closing the connection.",
-            "它的进程被暂停、机器卡死，或网络中断但连接没有关闭。",
+            "The actor process is stopped, its machine hangs, or the network failed without closing the connection.",
+            "actor 进程被暂停、机器卡死，或网络中断但连接没有关闭。",
         ),
         "tandem actor {task} {join}   # on the actor's machine, after ending the old one",
         (
-            f"Connected, and not heard for more than {limits.SILENT_ACTOR_S:.0f} s.",
-            f"已连接但超过 {limits.SILENT_ACTOR_S:.0f} 秒没有消息。",
+            f"The actor is connected, and sent no message for more than {limits.SILENT_ACTOR_S:.0f} s.",
+            f"actor 已连接，但超过 {limits.SILENT_ACTOR_S:.0f} 秒没有消息。",
         ),
     ),
     "actor_gone": Text(
-        ("An actor that was there is gone.", "原来的 actor 不见了。"),
+        ("An actor has disconnected.", "有一个 actor 断开了连接。"),
         (
             (
-                "the actor '{actor}' was last seen {silent} ago; {others} others are connected",
-                "actor“{actor}”上次出现是 {silent} 之前；其他已连接的有 {others} 个",
+                "the last message of the actor '{actor}' came {silent} ago; other actors connected: {others}",
+                "actor“{actor}”上次发消息是 {silent} 之前；其他已连接的 actor 有 {others} 个",
             ),
         ),
         (
-            "It was stopped or died, or the network between is down. What it has lived through is in its spool and will be sent.",
-            "被停止或死掉，或网络断开。它经历的数据在自己的 spool 里，之后会补发。",
+            "The actor was stopped or crashed, or the network is down. Its unsent steps are in its spool and will be sent later.",
+            "actor 被停止或崩溃，或网络断开。还没发出的数据在它的 spool 里，之后会补发。",
         ),
         "tandem actor {task} {join}   # on the actor's machine",
-        ("The hub saw it leave, or lost it for longer than its time-out, and the run goes on.", "hub 看到它离开或超时，而训练还在继续。"),
+        ("The actor left, or its time-out has passed, while the run continues.", "actor 离开或超时，而运行还在继续。"),
     ),
     "steps_lost": Text(
-        ("Steps were lost: the actor's spool had no room for them.", "有数据丢失：actor 的 spool 没有空间。"),
+        ("Steps were lost because the actor's spool was full.", "actor 的 spool 已满，有数据丢失。"),
         (("the actor '{actor}' dropped {dropped} steps", "actor“{actor}”丢弃了 {dropped} 步"),),
-        ("The hub was away for long, and the spool's limit or its disk was reached.", "hub 离线太久，spool 达到上限或磁盘满。"),
+        (
+            "The hub was unreachable for a long time, and the spool reached its limit or filled its disk.",
+            "hub 离线太久，spool 达到上限或磁盘写满。",
+        ),
         "tandem actor {task} --learner {address} --spool DISK --spool-limit BYTES",
-        ("The actor's own count.", "actor 自己的计数。"),
+        ("The actor reports dropped steps.", "actor 报告有丢弃的步。"),
     ),
     "policies_not_applied": Text(
-        ("The actor does not act with the policies that the learner publishes.", "Actor 没有使用 Learner 发布的参数。"),
+        ("The actor does not use the policies that the learner publishes.", "Actor 没有使用 Learner 发布的策略。"),
         (
             (
                 "[never] it still acts with version {version}, the initial network: its actions are random",
-                "[never] 它仍在用版本 {version}（初始网络）：动作等于随机",
+                "[never] 它仍在用版本 {version}（初始网络）：动作是随机的",
             ),
             ("[stopped] it still acts with version {version}", "[stopped] 它仍在用版本 {version}"),
             (
-                "the newest is version {newest}: {missed} policies were published since (learner step {learner_step}, actor step {actor_step})",
-                "最新是版本 {newest}：之后已发布 {missed} 次参数（Learner 步数 {learner_step}，Actor 步数 {actor_step}）",
+                "the newest is version {newest}: {missed} policies were published since then (learner step {learner_step}, actor step {actor_step})",
+                "最新是版本 {newest}：之后又发布了 {missed} 个策略（Learner 步数 {learner_step}，Actor 步数 {actor_step}）",
             ),
-            ("the actor '{actor}' has had something newer to take for {since}", "actor“{actor}”已有 {since} 没有换上更新的参数"),
+            ("a newer policy has been available to the actor '{actor}' for {since}", "actor“{actor}”有更新的策略可用已经 {since}"),
             (
-                "by the newest {steps} actor steps, each of which carries the version it was made with",
-                "最近 {steps} 个 Actor 步都记有所用版本",
+                "measured on the newest {steps} actor steps; each step records its policy version",
+                "依据最近 {steps} 个 Actor 步：每一步都记录了所用的策略版本",
             ),
         ),
         (
-            "Most likely the update never reaches the acting policy: a callback that was lost or failed, a link that only carries data one way, or an actor from before the learner's restart.",
-            "最可能是参数更新没有到达执行策略的地方：回调没有注册或执行失败、连接只有单向数据，或者 actor 是 Learner 重启之前的旧进程。",
+            "The update does not reach the acting policy: a callback was not registered or failed, the link carries data in one direction only, or the actor process is older than the learner's restart.",
+            "更新没有到达正在执行的策略：回调没有注册或执行失败、连接只有单向数据，或者 actor 是 Learner 重启之前的旧进程。",
         ),
-        "tandem actor {task} {join}   # end the old one first",
+        "tandem actor {task} {join}   # stop the old actor first",
         (
-            f"The version an actor acts with (its own word, the steps it sent, or those the learner received) stands still and is {limits.LAG_VERSIONS} or more behind the newest one; a healthy actor is 0 or 1 behind.",
-            f"actor 所用的版本（它自己的报告、它发来的数据或 Learner 收到的数据）不再变化，并落后最新版本 {limits.LAG_VERSIONS} 个以上；正常落后 0 或 1。",
+            f"The policy version of an actor (from its reports, the steps it sent, or the steps the learner received) does not change and is {limits.LAG_VERSIONS} or more versions behind the newest. A healthy actor is 0 or 1 behind.",
+            f"actor 的策略版本（来自它的报告、它发来的数据或 Learner 收到的数据）不再变化，并落后最新版本 {limits.LAG_VERSIONS} 个或更多。正常的 actor 落后 0 或 1 个。",
         ),
     ),
     "still_random": Text(
         (
-            "The actor acts at random because it was told to: it is inside `random_steps`.",
-            "Actor 还在随机探索阶段（`random_steps` 之内）。",
+            "The actor still takes random actions because `random_steps` is not over.",
+            "Actor 仍在输出随机动作：`random_steps` 还没有结束。",
         ),
         (
             (
                 "actor step {actor_step} of random_steps {random_steps}, while the learner is at step {learner_step}",
                 "Actor 步数 {actor_step}，random_steps 为 {random_steps}，而 Learner 已到 {learner_step} 步",
             ),
-            ("that is another {left} at this rate", "按目前速度还需 {left}"),
+            ("{left} left at this rate", "按目前速度还需 {left}"),
         ),
         (
-            "`random_steps` is set high; with demonstrations 0 (the default) is right.",
-            "`random_steps` 设得太大；有演示数据时默认值 0 就可以。",
+            "`random_steps` is set too high. With demonstrations, 0 (the default) is right.",
+            "`random_steps` 设得太大。有演示数据时，默认值 0 就可以。",
         ),
         "tandem train {task} --random-steps 0",
         (
-            "actor step < random_steps; a problem once the learner has published two policies.",
-            "Actor 步数小于 random_steps；Learner 发布过两次参数后视为问题。",
+            "The actor step is below `random_steps`. It is a problem once the learner has published two policies.",
+            "Actor 步数小于 `random_steps`。Learner 发布过两个策略后视为问题。",
         ),
     ),
     "no_steps": Text(
@@ -388,185 +412,196 @@ TEXTS: dict[str, Text] = {
                 "actor“{actor}”已连接 {connected}；阶段“{phase}”，每秒 0 个 Actor 步",
             ),
         ),
-        ("It was told to pause, its environment hangs, or a person has to do something first.", "它被要求暂停、环境卡住，或需要人先操作。"),
+        ("The actor is paused, its environment hangs, or it waits for a person.", "actor 被暂停、环境卡住，或在等待人的操作。"),
         "tandem doctor {run} --watch",
         (
-            f"Connected for {limits.NO_ACTOR_S:.0f} s, nothing stored in the last 5 s, though the learner could take it.",
-            f"已连接 {limits.NO_ACTOR_S:.0f} 秒，最近 5 秒没有存入数据，而 Learner 可以接收。",
+            f"An actor has been connected for {limits.NO_ACTOR_S:.0f} s, and no step was stored in the last 5 s although the learner accepts steps.",
+            f"actor 已连接 {limits.NO_ACTOR_S:.0f} 秒，最近 5 秒没有存入数据，而 Learner 可以接收。",
         ),
     ),
     "policy_lag": Text(
-        ("An actor is late with its policies.", "actor 使用的参数偏旧。"),
+        ("An actor uses an old policy.", "actor 使用的策略偏旧。"),
         (("the actor '{actor}' is {versions} versions and {since} behind", "actor“{actor}”落后 {versions} 个版本、{since}"),),
         (
-            "A slow link, a large policy published very often, or an actor that hardly steps.",
-            "网络慢、策略大且发布太频繁，或 actor 几乎不走步。",
+            "The link is slow, a large policy is published very often, or the actor makes few steps.",
+            "网络慢、策略大且发布太频繁，或 actor 步数很少。",
         ),
         "tandem train {task} --steps-per-update 200",
         (
-            f"{limits.LAG_VERSIONS} versions and {limits.LAG_S / 2:.0f} s behind the newest.",
-            f"落后 {limits.LAG_VERSIONS} 个版本且 {limits.LAG_S / 2:.0f} 秒。",
+            f"The actor is {limits.LAG_VERSIONS} versions and {limits.LAG_S / 2:.0f} s behind the newest policy.",
+            f"actor 比最新策略落后 {limits.LAG_VERSIONS} 个版本且 {limits.LAG_S / 2:.0f} 秒。",
         ),
     ),
     "control_rate_low": Text(
-        ("The control loop does not keep its rate.", "控制频率达不到要求。"),
-        (("the actor '{actor}' makes {rate} actions/s, the task wants {wanted}", "actor“{actor}”每秒 {rate} 次动作，任务要求 {wanted}"),),
+        ("The control loop is slower than its control rate.", "控制频率达不到要求。"),
         (
-            "The environment (cameras, a slow robot interface) or other work on its machine takes longer than a control period.",
-            "环境（相机、机器人接口）或机器上的其他工作超过了一个控制周期。",
+            (
+                "the actor '{actor}' makes {rate} actions/s; the task asks for {wanted}",
+                "actor“{actor}”每秒 {rate} 次动作，任务要求 {wanted}",
+            ),
+        ),
+        (
+            "The environment (cameras, a slow robot interface) or other programs on its machine take longer than a control period.",
+            "环境（相机、慢的机器人接口）或机器上的其他程序超过了一个控制周期。",
         ),
         "tandem actor {task} --num-envs 1 --threads 1",
         (
-            f"A real-time actor below {limits.CONTROL_RATE:.0%} of the task's control rate.",
+            f"A real-time actor runs below {limits.CONTROL_RATE:.0%} of the task's control rate.",
             f"实时 actor 低于任务控制频率的 {limits.CONTROL_RATE:.0%}。",
         ),
     ),
     "actions_constant": Text(
-        ("The policy does the same whatever it sees.", "无论看到什么，策略都输出同样的动作。"),
+        ("The policy outputs the same action for every observation.", "无论观测是什么，策略都输出同样的动作。"),
         (("the newest {steps} actions are all {action}", "最近 {steps} 个动作都是 {action}"),),
         (
-            "A policy that collapsed, an observation that never changes, or an action that is overwritten on its way.",
-            "策略塌缩、观察值不变，或动作在传递中被覆盖。",
+            "The policy has collapsed, the observation does not change, or the action is overwritten before it is executed.",
+            "策略塌缩、观测不变，或动作在执行之前被覆盖。",
         ),
         "tandem play {run}",
         (
-            f"No component of the action varies by more than {limits.CONSTANT_STD:g} (standard deviation).",
+            f"The standard deviation of every action component is at most {limits.CONSTANT_STD:g}.",
             f"动作的每个分量标准差都不超过 {limits.CONSTANT_STD:g}。",
         ),
     ),
     "actions_saturated": Text(
-        ("The policy acts at its limits most of the time, and does not succeed.", "策略大部分时间输出极限动作，而且没有成功。"),
+        ("Most actions are at their limits, and the policy rarely succeeds.", "大部分动作处于极限，而且策略很少成功。"),
         (
             (
                 "{share} of all components are at their limit in the newest {steps} actions; component [{component}] in {most}",
                 "最近 {steps} 个动作中 {share} 的分量在极限；分量 [{component}] 达 {most}",
             ),
         ),
-        ("Values that run away, or an action scale that is too small for the task.", "Q 值发散，或动作尺度对任务太小。"),
+        ("The Q values diverge, or the action scale is too small for the task.", "Q 值发散，或动作尺度对任务来说太小。"),
         "tandem doctor {run} --json",
         (
-            f"More than {limits.SATURATED_SHARE:.0%} of the components beyond 0.99 while fewer than half of the episodes succeed.",
-            f"超过 {limits.SATURATED_SHARE:.0%} 的分量大于 0.99，且成功率不到一半。",
+            f"More than {limits.SATURATED_SHARE:.0%} of the action components are beyond ±0.99, and fewer than half of the episodes succeed.",
+            f"超过 {limits.SATURATED_SHARE:.0%} 的动作分量超出 ±0.99，且成功率不到一半。",
         ),
     ),
     "stuck_at_limit": Text(
-        ("The robot stays at the edge of where it has ever been.", "机器人停在工作空间的边缘。"),
+        ("The robot stays at the edge of its workspace.", "机器人停在工作空间的边缘。"),
         (
             (
-                "{entry} is at the end of its range ({value}) in {share} of the newest {steps} steps, although it acts",
-                "最近 {steps} 步中 {share} 的时间 {entry} 处在范围边缘（{value}），尽管它在动作",
+                "{entry} is at the end of its observed range ({value}) in {share} of the newest {steps} steps, although actions are not zero",
+                "最近 {steps} 步中有 {share} 的步 {entry} 处在观测范围的边缘（{value}），尽管动作不为零",
             ),
         ),
-        ("A workspace limit that the policy pushes against, or a goal outside of it.", "策略一直顶着工作空间限制，或目标在工作空间之外。"),
+        (
+            "The policy pushes against a workspace limit, or the goal is outside the workspace.",
+            "策略一直顶着工作空间限制，或目标在工作空间之外。",
+        ),
         "tandem play {run}",
         (
-            f"One observation component within 2 % of its extreme in {limits.STUCK_SHARE:.0%} of the newest {limits.ENOUGH_STEPS} steps, without any success.",
-            f"最近 {limits.ENOUGH_STEPS} 步中 {limits.STUCK_SHARE:.0%} 的时间某个观察分量在极值 2% 之内，且没有成功。",
+            f"One observation component is within 2 % of its extreme in {limits.STUCK_SHARE:.0%} of the newest {limits.ENOUGH_STEPS} steps, and no episode succeeded.",
+            f"最近 {limits.ENOUGH_STEPS} 步中有 {limits.STUCK_SHARE:.0%} 的步某个观测分量在极值 2% 之内，且没有回合成功。",
         ),
     ),
     "link_slow": Text(
-        ("The link is slow.", "网络往返时间长。"),
+        ("The network link is slow.", "网络往返时间长。"),
         (
             ("a round trip takes {round_trip} ms", "一次往返 {round_trip} 毫秒"),
             ("measured by the actor '{actor}'", "由 actor“{actor}”测得"),
         ),
-        ("A wireless or remote connection, or a machine that is busy.", "无线或远程连接，或机器繁忙。"),
+        ("The connection is wireless or remote, or a machine is busy.", "无线或远程连接，或机器繁忙。"),
         "ping -c 5 {host}",
         (
-            f"More than {limits.SLOW_ROUND_TRIP_MS:.0f} ms for a small message and its answer. Nothing waits for it, but policies come later.",
-            f"小消息往返超过 {limits.SLOW_ROUND_TRIP_MS:.0f} 毫秒。没有人等待它，但参数会更晚到达。",
+            f"A small message and its reply take more than {limits.SLOW_ROUND_TRIP_MS:.0f} ms. No process waits for it, but policies arrive later.",
+            f"小消息往返超过 {limits.SLOW_ROUND_TRIP_MS:.0f} 毫秒。没有进程等待它，但策略会更晚到达。",
         ),
     ),
     "link_backlog": Text(
-        ("Steps pile up on the actor's side.", "数据在 actor 一侧堆积。"),
+        ("Unsent steps accumulate on the actor's machine.", "未发出的数据在 actor 的机器上堆积。"),
         (
             (
-                "the actor '{actor}' has {waiting} steps ({megabytes} MB) that the hub does not have",
-                "actor“{actor}”有 {waiting} 步（{megabytes} MB）还没送到 hub",
+                "the actor '{actor}' has {waiting} steps ({megabytes} MB) that the hub has not stored",
+                "actor“{actor}”有 {waiting} 步（{megabytes} MB）hub 还没有保存",
             ),
-            ("that is {behind} of its life", "相当于它 {behind} 的经历"),
+            ("that is {behind} of data", "相当于 {behind} 的数据"),
         ),
-        ("The link is slower than the steps are large, or the hub's disk is.", "网络或 hub 的磁盘跟不上数据量。"),
+        ("The network or the hub's disk is too slow for the amount of data.", "网络或 hub 的磁盘跟不上数据量。"),
         "tandem doctor {address} --token-file TOKEN   # on the actor's machine",
         (
-            f"More than {limits.BACKLOG_S:.0f} s of steps, and more than {limits.BACKLOG_STEPS}, are not acknowledged.",
+            f"More than {limits.BACKLOG_S:.0f} s of steps, and more than {limits.BACKLOG_STEPS} steps, are not acknowledged.",
             f"未确认的数据超过 {limits.BACKLOG_S:.0f} 秒且多于 {limits.BACKLOG_STEPS} 步。",
         ),
     ),
     "clocks_differ": Text(
         ("The clocks of the two machines differ.", "两台机器的时钟不一致。"),
-        (("by {difference}", "相差 {difference}"), ("at the actor '{actor}'", "在 actor“{actor}”处")),
-        ("No time synchronisation. Nothing depends on it but the times in the logs.", "没有时间同步。除了日志里的时间，没有别的影响。"),
+        (("the difference is {difference}", "相差 {difference}"), ("measured by the actor '{actor}'", "由 actor“{actor}”测得")),
+        ("The machines have no time synchronisation. It only affects the times in the logs.", "机器没有时间同步。这只影响日志里的时间。"),
         "timedatectl status",
-        (f"More than {limits.CLOCKS_DIFFER_S:.0f} s.", f"超过 {limits.CLOCKS_DIFFER_S:.0f} 秒。"),
+        (f"The clocks differ by more than {limits.CLOCKS_DIFFER_S:.0f} s.", f"时钟相差超过 {limits.CLOCKS_DIFFER_S:.0f} 秒。"),
     ),
     # ---- demonstrations
     "demos_missing": Text(
-        ("A file of demonstrations cannot be read.", "演示数据文件读不出来。"),
+        ("A demonstration file cannot be read.", "演示数据文件无法读取。"),
         (("{file}", "{file}"), ("{detail}", "{detail}")),
         (
-            "A wrong path (relative to where the run was started), a file that was moved, or an interrupted copy.",
-            "路径错误（相对路径以启动目录为准）、文件被移动，或复制中断。",
+            "The path is wrong (it is relative to the folder in which the run was started), the file was moved, or it was copied incompletely.",
+            "路径错误（相对路径以启动运行时的目录为准）、文件被移动，或没有复制完整。",
         ),
         "tandem demos inspect {file}",
-        ("The file that the configuration names is opened again.", "重新打开配置里写的文件。"),
+        ("The file named in the configuration cannot be opened.", "配置里写的文件打不开。"),
     ),
     "demos_foreign": Text(
-        ("The demonstrations are of another task, or of another version of it.", "演示数据来自别的任务或别的版本。"),
+        ("The demonstrations are of another task, or of another version of this task.", "演示数据来自别的任务，或这个任务的别的版本。"),
         (
             (
-                "{short} was recorded with '{there}', this run is of '{here}': {differences} differences",
+                "{short} was recorded with '{there}', this run uses '{here}': {differences} differences",
                 "{short} 录制于“{there}”，本次运行是“{here}”：{differences} 处不同",
             ),
-            ("first of all: {detail} (here: the run, there: the file)", "首先是：{detail}（here：运行，there：文件）"),
+            ("first differences: {detail} (here: the run, there: the file)", "前几处不同：{detail}（here：运行，there：文件）"),
         ),
-        ("The wrong file, or the task changed since it was recorded.", "文件选错，或录制之后任务改过。"),
+        ("The wrong file was given, or the task changed after the recording.", "文件选错，或录制之后任务改过。"),
         "tandem record {task} --demos 25",
-        ("The spec in the file and the spec of the run have different hashes.", "文件里的 spec 与运行的 spec 哈希不同。"),
+        ("The spec in the file and the spec of the run have different hashes.", "文件里的 spec 与运行的 spec 哈希值不同。"),
     ),
     "demos_broken": Text(
-        ("The demonstrations hold steps that cannot be learned from.", "演示数据里有不能用于训练的步。"),
-        (("{short}: {count} steps, first {detail}", "{short}：{count} 步，首先是 {detail}"),),
-        ("A sensor that failed while it was recorded, or a file that was changed afterwards.", "录制时传感器出错，或文件之后被改动。"),
+        ("The demonstrations contain invalid steps.", "演示数据里有无效的步。"),
+        (("{short}: {count} invalid steps; the first: {detail}", "{short}：{count} 个无效的步；第一个：{detail}"),),
+        ("A sensor failed during the recording, or the file was changed afterwards.", "录制时传感器出错，或文件之后被改动。"),
         "tandem demos validate {file} --task {task}",
-        ("Every step is checked for NaN, shapes, dtypes and the range of the action.", "检查每一步的 NaN、形状、类型和动作范围。"),
+        (
+            "A step has a NaN, a wrong shape or dtype, or an action out of range. Every step is checked.",
+            "某一步有 NaN、形状或类型不对，或动作超出范围。每一步都会检查。",
+        ),
     ),
     "demos_empty": Text(
         ("The demonstrations are empty.", "演示数据是空的。"),
-        (("{short} holds {steps} steps", "{short} 有 {steps} 步"), ("demo buffer size: {buffer}", "demo buffer size: {buffer}")),
-        ("Recording was stopped before the first success.", "在第一次成功之前就停止了录制。"),
+        (("{short} contains {steps} steps", "{short} 有 {steps} 步"), ("demo buffer size: {buffer}", "demo buffer size: {buffer}")),
+        ("The recording was stopped before the first success.", "在第一次成功之前就停止了录制。"),
         "tandem record {task} --demos 25",
-        ("The file that the configuration names holds no accepted step.", "配置里写的文件没有可用的步。"),
+        ("The file named in the configuration contains no valid step.", "配置里写的文件没有有效的步。"),
     ),
     "demos_without_reward": Text(
-        ("The demonstrations contain no reward: nothing tells success from failure.", "演示数据里没有奖励：分不清成功和失败。"),
+        ("The demonstrations contain no reward, so success and failure look the same.", "演示数据里没有奖励：成功和失败无法区分。"),
         (("{short}: {steps} steps, every reward is 0", "{short}：{steps} 步，奖励全为 0"),),
-        ("Recorded without the task's success detection, or converted without the rewards.", "录制时没有成功检测，或转换时丢失了奖励。"),
+        ("They were recorded without success detection, or converted without the rewards.", "录制时没有成功检测，或转换时丢失了奖励。"),
         "tandem demos validate {file} --task {task}",
-        ("All rewards of the file are 0.", "文件中所有奖励为 0。"),
+        ("All rewards in the file are 0.", "文件中所有奖励为 0。"),
     ),
     "demos_fail": Text(
-        ("Most of the demonstrations do not succeed.", "多数演示没有成功。"),
+        ("Most demonstrations do not succeed.", "多数演示没有成功。"),
         (("{short}: {share} of {episodes} episodes succeed", "{short}：{episodes} 个回合中 {share} 成功"),),
-        ("Failed attempts were kept.", "失败的尝试也被保留了。"),
+        ("Failed attempts were kept in the file.", "失败的尝试也被保留在文件里。"),
         "tandem record {task} --demos 25",
         ("Fewer than half of the episodes end in success.", "成功的回合不到一半。"),
     ),
     "demos_idle": Text(
-        ("In the demonstrations the robot often stands still.", "演示数据中机器人经常不动。"),
+        ("The robot often stands still in the demonstrations.", "演示数据中机器人经常不动。"),
         (("{short}: {share} of the steps do not move", "{short}：{share} 的步没有移动"),),
         (
-            "The input device was not connected, or the person was waiting. A policy copies standing still.",
+            "The input device was not connected, or the person was waiting. The policy learns to stand still.",
             "输入设备没接好，或操作者在等待。策略会学会不动。",
         ),
         "tandem demos inspect {file}",
         (
-            f"All components within 0.01 of zero in more than {limits.IDLE_DEMOS:.0%} of the steps.",
+            f"All action components are within 0.01 of zero in more than {limits.IDLE_DEMOS:.0%} of the steps.",
             f"超过 {limits.IDLE_DEMOS:.0%} 的步所有动作分量都在 0.01 以内。",
         ),
     ),
     "demos_saturated": Text(
-        ("In the demonstrations an action is mostly at its limit.", "演示数据的动作大多在极限。"),
+        ("Actions in the demonstrations are mostly at their limits.", "演示数据的动作大多处于极限。"),
         (
             (
                 "{short}: component [{component}] is at its limit in {share} of the steps",
@@ -574,76 +609,85 @@ TEXTS: dict[str, Text] = {
             ),
         ),
         (
-            "The action scale is too small for the person's movements; a tanh policy can hardly express a limit.",
-            "动作尺度小于人的动作；tanh 策略难以表达极限值。",
+            "The action scale is too small for the person's movements. A tanh policy reaches its limits poorly.",
+            "动作尺度对人的动作来说太小。tanh 策略很难输出极限值。",
         ),
         "tandem demos inspect {file}",
-        (f"Beyond 0.99 in more than {limits.SATURATED_DEMOS:.0%} of the steps.", f"超过 {limits.SATURATED_DEMOS:.0%} 的步大于 0.99。"),
+        (
+            f"A component is beyond ±0.99 in more than {limits.SATURATED_DEMOS:.0%} of the steps.",
+            f"某个分量在超过 {limits.SATURATED_DEMOS:.0%} 的步中超出 ±0.99。",
+        ),
     ),
     "no_demos": Text(
         ("The run has no demonstrations.", "本次运行没有演示数据。"),
-        (("it learns '{task}' from its own steps alone", "只从自己的经历学习“{task}”"),),
+        (("it learns '{task}' only from its own steps", "只从自己的数据学习“{task}”"),),
         ("`--demos` was not given.", "没有给 `--demos`。"),
         "tandem train {task} --scripted-demos 25",
-        ("The configuration names no file.", "配置里没有演示文件。"),
+        ("The configuration contains no demonstration file.", "配置里没有演示文件。"),
     ),
     # ---- training
     "still_filling": Text(
-        ("Training has not begun: the replay buffer is still being filled.", "训练还没开始：仍在填充 replay buffer。"),
+        ("Training has not started: the replay buffer is still filling.", "训练还没开始：仍在填充 replay buffer。"),
         (
             ("{have} of {wanted} actor steps (`training_starts`)", "{have} / {wanted} 个 Actor 步（`training_starts`）"),
-            ("{rate} steps/s: another {left}", "每秒 {rate} 步：还需 {left}"),
+            ("{rate} steps/s: {left} left", "每秒 {rate} 步：还需 {left}"),
         ),
         (
-            "No steps arrive, or `training_starts` is far more than the actors make.",
-            "没有数据到达，或 `training_starts` 远大于 actor 能产生的数据。",
+            "No steps arrive, or `training_starts` is too high for the number of steps the actors make.",
+            "没有数据到达，或 `training_starts` 远大于 actor 能产生的步数。",
         ),
         "tandem train {task} --training-starts 100",
         (
-            f"No learner step yet. A problem if it will take more than {limits.FILLING_S / 60:.0f} minutes, or the run has ended.",
-            f"Learner 步数为 0。预计超过 {limits.FILLING_S / 60:.0f} 分钟，或运行已结束，则视为问题。",
+            f"No learner step was made yet. It is a problem if filling takes more than {limits.FILLING_S / 60:.0f} minutes, or if the run has ended.",
+            f"Learner 步数为 0。预计填充超过 {limits.FILLING_S / 60:.0f} 分钟，或运行已结束，则视为问题。",
         ),
     ),
     "versions_went_back": Text(
         (
-            "Policy versions went back: actors do not take what is older than what they have.",
-            "策略版本倒退：actor 不会接受比已有版本更旧的参数。",
+            "Policy versions decreased. Actors ignore a policy older than the one they have.",
+            "策略版本倒退。actor 不会接受比已有版本更旧的策略。",
         ),
         (
             (
                 "version {after} after version {before}, at learner step {learner_step}",
                 "版本 {before} 之后出现版本 {after}，在 Learner 步数 {learner_step}",
             ),
-            ("since start number {start} of the trainer", "自训练进程第 {start} 次启动起"),
+            ("since the trainer's start number {start}", "自训练进程第 {start} 次启动起"),
         ),
-        ("RUN/policy_version was lost or restored from a copy; it must only grow.", "RUN/policy_version 丢失或被旧备份覆盖；它只能增大。"),
+        (
+            "RUN/policy_version was deleted or restored from a copy. It must only increase.",
+            "RUN/policy_version 丢失或被旧备份覆盖。它只能增大。",
+        ),
         "echo {before} > {run}/policy_version && tandem train --resume {run}",
         (
-            "Rows of metrics.jsonl in their order, and the hub's version against the trainer's.",
-            "按顺序比较 metrics.jsonl 各行，以及 hub 与训练进程的版本。",
+            "The version decreases from one row of metrics.jsonl to the next, or the hub has a higher version than the trainer.",
+            "metrics.jsonl 中版本从一行到下一行变小，或者 hub 的版本高于训练进程的版本。",
         ),
     ),
     "policies_not_published": Text(
-        ("The learner trains but publishes too few policies.", "Learner 在训练，但发布的参数太少。"),
+        ("The learner trains but publishes too few policies.", "Learner 在训练，但发布的策略太少。"),
         (
             (
-                "{seen} versions after {learner_step} learner steps; one every {every} steps makes {expected}",
+                "{seen} versions after {learner_step} learner steps; with one every {every} steps it should be {expected}",
                 "{learner_step} 个 Learner 步后只有 {seen} 个版本；每 {every} 步一次应为 {expected}",
             ),
         ),
         (
-            "Publishing fails (a full disk under RUN/policy.bin), or the run was changed by hand.",
-            "发布失败（RUN/policy.bin 所在磁盘满），或运行被手工改动。",
+            "Publishing fails (the disk of RUN/policy.bin is full), or files of the run were changed by hand.",
+            "发布失败（RUN/policy.bin 所在磁盘满），或运行目录被手工改动。",
         ),
         "grep LEARNER {run}/train.log | tail",
-        ("Fewer than half of 1 + learner steps / steps_per_update.", "少于 1 + Learner 步数 / steps_per_update 的一半。"),
+        (
+            "Fewer than half of 1 + learner steps / `steps_per_update` versions were published.",
+            "发布的版本少于 1 + Learner 步数 / `steps_per_update` 的一半。",
+        ),
     ),
     "parameters_frozen": Text(
-        ("The policy does not change from one version to the next.", "各版本之间参数没有变化。"),
+        ("The policy parameters do not change between versions.", "各版本之间策略参数没有变化。"),
         (
             (
-                "the newest {versions} versions up to {newest} moved by nothing (size of the parameters {norm})",
-                "截至版本 {newest} 的最近 {versions} 个版本参数移动为 0（参数范数 {norm}）",
+                "the parameters did not change in the newest {versions} versions up to {newest} (norm of the parameters: {norm})",
+                "截至版本 {newest} 的最近 {versions} 个版本参数没有变化（参数范数 {norm}）",
             ),
             (
                 "the newest {versions} versions up to {newest} all have the hash {hash}",
@@ -652,404 +696,449 @@ TEXTS: dict[str, Text] = {
             ("the KL divergence was 0 in the newest {iterations} iterations", "最近 {iterations} 次迭代 KL 散度为 0"),
             ("learning_rate is {learning_rate}", "learning_rate 为 {learning_rate}"),
         ),
-        ("A learning rate of 0, a frozen actor, or updates that are all dropped.", "学习率为 0、actor 被冻结，或所有更新都被丢弃。"),
+        (
+            "The learning rate is 0, the actor network is frozen, or all updates are dropped.",
+            "学习率为 0、actor 网络被冻结，或所有更新都被丢弃。",
+        ),
         "tandem train {task} --learning-rate 3e-4",
         (
-            f"The parameters of {limits.FROZEN_VERSIONS} versions in a row moved by less than {limits.FROZEN_CHANGE:g} of their size.",
-            f"连续 {limits.FROZEN_VERSIONS} 个版本的参数移动小于其范数的 {limits.FROZEN_CHANGE:g}。",
+            f"In {limits.FROZEN_VERSIONS} versions in a row the parameters change by less than {limits.FROZEN_CHANGE:g} of their norm; or the hashes are equal; or (PPO) the KL divergence is 0.",
+            f"连续 {limits.FROZEN_VERSIONS} 个版本的参数变化小于其范数的 {limits.FROZEN_CHANGE:g}；或者哈希值相同；或者（PPO）KL 散度为 0。",
         ),
     ),
     "learner_slow": Text(
         ("The learner is slow.", "Learner 太慢。"),
         (
             (
-                "{seen} learner steps for each actor step, {wanted} were asked for",
+                "{seen} learner steps per actor step; {wanted} were asked for",
                 "每个 Actor 步只有 {seen} 个 Learner 步，要求是 {wanted}",
             ),
             ("a learner step takes {took} ms", "一个 Learner 步需要 {took} 毫秒"),
-            ("this machine's matrix products would take about {possible} ms", "按本机矩阵乘法速度约需 {possible} 毫秒"),
+            ("estimate from this machine's matrix products: {possible} ms", "按本机矩阵乘法速度估计约需 {possible} 毫秒"),
         ),
         (
-            "Networks, batches or `cta_ratio` too large for this machine, or other work on it.",
-            "网络、批次或 `cta_ratio` 对本机太大，或有其他程序占用。",
+            "The networks, the batch size or `cta_ratio` are too large for this machine, or other programs use it.",
+            "网络、批次大小或 `cta_ratio` 对本机太大，或有其他程序占用。",
         ),
         "python -m benchmarks.learner --quick",
         (
-            f"Less than {limits.RATIO:.0%} of `updates_per_actor_step` over the newest rows, or a step of more than {limits.SLOW_FACTOR:.0f} times what the matrix products need.",
-            f"最近各行低于 `updates_per_actor_step` 的 {limits.RATIO:.0%}，或单步时间超过矩阵乘法所需的 {limits.SLOW_FACTOR:.0f} 倍。",
+            f"The newest rows show less than {limits.RATIO:.0%} of `updates_per_actor_step`, or a learner step takes more than {limits.SLOW_FACTOR:.0f} times the estimate from the matrix products.",
+            f"最近各行低于 `updates_per_actor_step` 的 {limits.RATIO:.0%}，或一个 Learner 步的时间超过按矩阵乘法估计的 {limits.SLOW_FACTOR:.0f} 倍。",
         ),
     ),
     "updates_dropped": Text(
-        ("Updates were not made because a number in them was not finite.", "有更新因出现非有限数而被丢弃。"),
+        ("Updates were dropped because they contained a NaN or infinite value.", "有更新因出现 NaN 或无穷大而被丢弃。"),
         (("{count} so far, {recent} in the last 1,000 learner steps", "共 {count} 次，最近 1,000 个 Learner 步中 {recent} 次"),),
-        ("Too large a learning rate, or data at the edge of what float32 holds.", "学习率太大，或数据接近 float32 的极限。"),
+        ("The learning rate is too large, or the data is near the limits of float32.", "学习率太大，或数据接近 float32 的极限。"),
         "tandem train --resume {run} --learning-rate 1e-4",
-        ("The learner's own count.", "Learner 自己的计数。"),
+        ("`learner/dropped_updates` is above 0.", "`learner/dropped_updates` 大于 0。"),
     ),
     # ---- learning
     "critic_diverged": Text(
-        ("The critic diverges: its values cannot be.", "Critic 发散：Q 值不可能是这样。"),
+        ("The critic diverges: its Q values are impossible.", "Critic 发散：Q 值不可能这么大。"),
         (
             (
-                "rolled back to the last good state {times} times, last because {detail}",
-                "已回退到上一个正常状态 {times} 次，最近一次因为 {detail}",
+                "rolled back to the last good state {times} times; the last reason: {detail}",
+                "已回退到上一个正常状态 {times} 次，最近一次的原因：{detail}",
             ),
-            ("mean Q is {q}; no return can be beyond {bound}", "平均 Q 为 {q}；回报不可能超过 {bound}"),
+            ("mean Q is {q}; the largest possible return is {bound}", "平均 Q 为 {q}；回报最大只能是 {bound}"),
             ("learning_rate is {learning_rate}", "learning_rate 为 {learning_rate}"),
-            ("the batch is kept in {file}", "当时的批次保存在 {file}"),
+            ("the batch is saved in {file}", "当时的批次保存在 {file}"),
         ),
         (
-            "Too large a learning rate, a critic without LayerNorm, or a reward that is not what the task declares.",
-            "学习率太大、critic 没有 LayerNorm，或奖励与任务声明不符。",
+            "The learning rate is too large, the critic has no LayerNorm, or the rewards exceed the range that the task declares.",
+            "学习率太大、critic 没有 LayerNorm，或奖励超出任务声明的范围。",
         ),
         "tandem train {task} --learning-rate 3e-4",
         (
-            f"A roll-back in the last {limits.RECENT_STEPS:,} learner steps, or a mean Q beyond {limits.DIVERGED_Q:g} times the largest return.",
+            f"There was a roll-back in the last {limits.RECENT_STEPS:,} learner steps, or mean Q is beyond {limits.DIVERGED_Q:g} times the largest return.",
             f"最近 {limits.RECENT_STEPS:,} 个 Learner 步内有回退，或平均 Q 超过最大回报的 {limits.DIVERGED_Q:g} 倍。",
         ),
     ),
     "q_overestimated": Text(
-        ("The critic promises more than any episode can bring.", "Critic 高估：Q 超出回报可能的范围。"),
+        ("The critic overestimates: Q is outside the range of possible returns.", "Critic 高估：Q 超出回报可能的范围。"),
         (("mean Q is {q}; returns lie between {low} and {high}", "平均 Q 为 {q}；回报在 {low} 和 {high} 之间"),),
         (
-            "Overestimation: too few critics, no LayerNorm, too many updates per step of data.",
-            "高估：critic 太少、没有 LayerNorm，或每步数据更新太多次。",
+            "There are too few critics, no LayerNorm, or too many updates per actor step.",
+            "critic 太少、没有 LayerNorm，或每个 Actor 步的更新太多。",
         ),
         "tandem train {task} --critic-ensemble-size 10 --critic-subsample-size 2",
         (
-            f"Mean Q more than {limits.OVERESTIMATED:.0%} of the range of returns outside of it, in half of the newest rows.",
-            f"最近一半以上的行中平均 Q 超出回报范围 {limits.OVERESTIMATED:.0%} 以上。",
+            f"In half of the newest rows, mean Q is outside the range of returns by more than {limits.OVERESTIMATED:.0%} of its width.",
+            f"最近各行中有一半，平均 Q 超出回报范围，超出量大于范围宽度的 {limits.OVERESTIMATED:.0%}。",
         ),
     ),
     "ensemble_collapsed": Text(
-        ("The critics of the ensemble are one and the same.", "集成中的 critic 完全一样。"),
-        (("{size} critics whose weights differ by {difference} of their size", "{size} 个 critic，权重相对差异 {difference}"),),
-        ("They were started from the same numbers: their minimum is no safer than one of them.", "初始化相同：取最小值不再起保护作用。"),
+        ("All critics of the ensemble are identical.", "集成中的 critic 完全一样。"),
+        (("{size} critics; relative difference of their weights: {difference}", "{size} 个 critic，权重相对差异 {difference}"),),
+        (
+            "They were initialised with the same weights, so the minimum over them gives no protection.",
+            "它们的初始权重相同，取最小值不再起保护作用。",
+        ),
         "tandem train {task}",
         (
-            f"Weights in the newest checkpoint that differ by less than {limits.COLLAPSED:g}.",
-            f"最新检查点中权重差异小于 {limits.COLLAPSED:g}。",
+            f"The weights in the newest checkpoint differ by less than {limits.COLLAPSED:g} (relative).",
+            f"最新检查点中权重的相对差异小于 {limits.COLLAPSED:g}。",
         ),
     ),
     "critic_loss_rising": Text(
-        ("The critic's loss rises.", "critic_loss 在上升。"),
-        (("median {now} lately, {before} before", "最近中位数 {now}，之前 {before}"), ("{factor} times as much", "是之前的 {factor} 倍")),
+        ("The critic loss rises.", "critic_loss 在上升。"),
         (
-            "Values that begin to run away, or data that changed its nature (another set-up, another reward).",
-            "Q 值开始发散，或数据性质变了（换了装置或奖励）。",
+            ("recent median {now}, earlier {before}", "最近中位数 {now}，之前 {before}"),
+            ("{factor} times the earlier value", "是之前的 {factor} 倍"),
+        ),
+        (
+            "The Q values begin to diverge, or the data has changed (another set-up, another reward).",
+            "Q 值开始发散，或数据变了（换了装置或奖励）。",
         ),
         "tandem doctor {run} --json",
         (
-            f"The median of the last fifth of the rows is more than {limits.LOSS_RISE:g} times that of the second quarter, and not tiny.",
-            f"最近五分之一行的中位数超过前期的 {limits.LOSS_RISE:g} 倍，且不是极小值。",
+            f"The median of the last fifth of the rows is more than {limits.LOSS_RISE:g} times the earlier median (rows from 20 % to 50 %), and above {limits.LOSS_FLOOR:g} of the squared return range.",
+            f"最后五分之一行的中位数超过之前（20% 到 50% 的行）的 {limits.LOSS_RISE:g} 倍，且大于回报范围平方的 {limits.LOSS_FLOOR:g}。",
         ),
     ),
     "temperature_runaway": Text(
-        ("The temperature runs away: entropy counts for more than reward.", "温度失控：熵的权重超过了奖励。"),
-        (("temperature {temperature}, it began at {initial}", "温度 {temperature}，初始为 {initial}"),),
+        ("The temperature grows without limit: entropy outweighs the reward.", "温度失控：熵的权重超过了奖励。"),
+        (("temperature {temperature}; initial value {initial}", "温度 {temperature}，初始为 {initial}"),),
         (
-            "The policy cannot reach its target entropy (a saturated or collapsed policy), so its weight grows without end.",
-            "策略达不到目标熵（饱和或塌缩），权重不断增大。",
+            "The policy cannot reach its target entropy (it is saturated or collapsed), so the weight of the entropy keeps growing.",
+            "策略达不到目标熵（饱和或塌缩），熵的权重不断增大。",
         ),
         "tandem train {task} --target-entropy -10",
-        (f"Above 1 and {limits.HOT_TEMPERATURE:.0f} times its start.", f"大于 1 且超过初始值的 {limits.HOT_TEMPERATURE:.0f} 倍。"),
+        (
+            f"The temperature is above 1 and above {limits.HOT_TEMPERATURE:.0f} times its initial value.",
+            f"温度大于 1，且超过初始值的 {limits.HOT_TEMPERATURE:.0f} 倍。",
+        ),
     ),
     "entropy_collapsed": Text(
-        ("The policy has no randomness left.", "策略几乎没有随机性了。"),
-        (("entropy {entropy}, the target is {target}", "熵 {entropy}，目标 {target}"),),
-        ("A temperature that is far too small, or values that are far too sure.", "温度太小，或 Q 值过于确定。"),
+        ("The entropy of the policy has collapsed: its actions are almost deterministic.", "策略的熵塌缩：动作几乎没有随机性。"),
+        (("entropy {entropy}; target {target}", "熵 {entropy}，目标 {target}"),),
+        ("The temperature is far too small, or the Q values differ too strongly between actions.", "温度太小，或不同动作的 Q 值差别太大。"),
         "tandem train {task} --temperature-init 0.1",
         (
-            f"More than {limits.ENTROPY_BELOW:g} nats per action component below the target, in all of the newest rows.",
+            f"In all of the newest rows the entropy is more than {limits.ENTROPY_BELOW:g} nats per action component below the target.",
             f"最近各行都比目标低 {limits.ENTROPY_BELOW:g} nats（每个动作分量）以上。",
         ),
     ),
     "entropy_high": Text(
         ("The policy is still as random as uniform actions.", "策略仍与均匀随机动作一样随机。"),
         (("entropy {entropy}; uniform random actions have {uniform}", "熵 {entropy}；均匀随机动作为 {uniform}"),),
-        ("No reward to learn from, or a temperature that outweighs it.", "没有可学的奖励，或温度压过了奖励。"),
+        ("There is no reward to learn from, or the temperature outweighs it.", "没有可学的奖励，或温度压过了奖励。"),
         "tandem train {task} --temperature-init 0.01",
         (
-            f"Above {limits.ENTROPY_UNIFORM:.0%} of it after {2 * limits.RECENT_STEPS:,} learner steps.",
-            f"{2 * limits.RECENT_STEPS:,} 个 Learner 步后仍高于其 {limits.ENTROPY_UNIFORM:.0%}。",
+            f"The entropy is above {limits.ENTROPY_UNIFORM:.0%} of that of uniform actions after {2 * limits.RECENT_STEPS:,} learner steps.",
+            f"{2 * limits.RECENT_STEPS:,} 个 Learner 步后，熵仍高于均匀随机动作的 {limits.ENTROPY_UNIFORM:.0%}。",
         ),
     ),
     "reward_never_seen": Text(
-        ("No reward has ever been seen online.", "在线数据里从来没有奖励。"),
+        ("The online data contains no reward.", "在线数据里从来没有奖励。"),
         (
             (
-                "about {episodes} episodes ({actor_step} actor steps), every return is 0",
+                "about {episodes} episodes ({actor_step} actor steps); every return is 0",
                 "约 {episodes} 个回合（{actor_step} 个 Actor 步），回报全为 0",
             ),
-            ("[no_demos] and there are no demonstrations", "[no_demos] 而且没有演示数据"),
-            ("the demonstrations ({demos} steps) are there", "演示数据（{demos} 步）在"),
+            ("[no_demos] there are no demonstrations either", "[no_demos] 而且没有演示数据"),
+            ("the demonstrations have {demos} steps", "演示数据有 {demos} 步"),
         ),
         (
-            "A success detection that never fires, or a task that is never solved by chance: then demonstrations or corrections are needed.",
-            "成功检测从不触发；或者任务靠偶然根本做不到，需要演示或人工干预。",
+            "The success detection never fires, or the task is never solved by chance: then it needs demonstrations or corrections.",
+            "成功检测从不触发；或者任务靠偶然不可能成功，需要演示或人的纠正。",
         ),
         "tandem play {task} --operator scripted",
         (
-            f"All returns in metrics.jsonl and all sampled rewards are 0 after {limits.EPISODES_TO_WARN} episodes (a problem after {limits.EPISODES_WITHOUT_REWARD}).",
-            f"{limits.EPISODES_TO_WARN} 个回合后所有回报和抽样奖励都是 0（{limits.EPISODES_WITHOUT_REWARD} 个回合后视为问题）。",
+            f"After {limits.EPISODES_TO_WARN} episodes all returns in metrics.jsonl and all sampled rewards are 0. It is a problem after {limits.EPISODES_WITHOUT_REWARD} episodes.",
+            f"{limits.EPISODES_TO_WARN} 个回合后，metrics.jsonl 中的所有回报和抽样的奖励都是 0。{limits.EPISODES_WITHOUT_REWARD} 个回合后视为问题。",
         ),
     ),
     "success_stuck": Text(
-        ("A person helps as much as ever, and the robot alone does not get better.", "人工干预一直很多，而机器人自己没有进步。"),
+        ("The person still helps a lot, and the policy alone does not improve.", "人仍然纠正很多，而策略自己没有进步。"),
         (
             (
-                "{share} of the newest steps are a person's; without help {success} succeed, earlier {earlier}",
-                "最近 {share} 的步由人完成；无干预成功率 {success}，之前 {earlier}",
+                "a person made {share} of the newest steps; success without help is {success}, earlier {earlier}",
+                "最近 {share} 的步由人完成；没有帮助的成功率 {success}，之前 {earlier}",
             ),
         ),
         (
-            "Corrections that come too early, so that the policy's own mistakes are never seen, or that disagree with the demonstrations.",
-            "干预太早，策略自己的错误没有被看到；或干预与演示不一致。",
+            "The corrections come too early, so the policy never sees its own mistakes; or they contradict the demonstrations.",
+            "纠正太早，策略看不到自己的错误；或纠正与演示不一致。",
         ),
         "tandem doctor {run} --clocks",
         (
-            f"More than {limits.INTERVENED_SHARE:.0%} interventions in the last third, and success without help not 10 points above the first third.",
-            f"最近三分之一里干预超过 {limits.INTERVENED_SHARE:.0%}，且无干预成功率没有比最初三分之一高 10 个百分点。",
+            f"In the last third of the run a person made more than {limits.INTERVENED_SHARE:.0%} of the steps, and success without help is not 10 points above that of the first third.",
+            f"最后三分之一里由人完成的步超过 {limits.INTERVENED_SHARE:.0%}，且没有帮助的成功率没有比最初三分之一高 10 个百分点。",
         ),
     ),
     "evaluation_differs": Text(
-        ("Evaluation and training disagree about how good the policy is.", "评估结果与训练中的成功率相差很大。"),
-        (("evaluated {evaluated}, in training {training}, twice in a row", "评估 {evaluated}，训练中 {training}，连续两次"),),
+        ("The success in evaluation differs strongly from that in training.", "评估的成功率与训练中的成功率相差很大。"),
         (
-            "Evaluated lower: the mean action gets stuck where noise slips through, or people help in training. Higher: the actor acts with another policy than the one that is evaluated.",
-            "评估更低：确定性动作会卡住，或训练中有人帮忙。评估更高：actor 用的不是被评估的参数。",
+            (
+                "evaluation {evaluated}, training {training}; also in the evaluation before",
+                "评估 {evaluated}，训练 {training}；上一次评估也是如此",
+            ),
+        ),
+        (
+            "Evaluation lower: the deterministic action gets stuck where noise would help, or a person helps in training. Evaluation higher: the actor does not use the policy that is evaluated.",
+            "评估更低：确定性动作会卡住，而噪声能帮它脱开；或训练中有人帮忙。评估更高：actor 用的不是被评估的策略。",
         ),
         "tandem eval {run} --stochastic",
         (
-            f"More than {limits.EVALUATION_BELOW:.0%} below or {limits.EVALUATION_ABOVE:.0%} above the training episodes, in the last two evaluations.",
-            f"最近两次评估比训练低 {limits.EVALUATION_BELOW:.0%} 以上或高 {limits.EVALUATION_ABOVE:.0%} 以上。",
+            f"In the last two evaluations success is more than {limits.EVALUATION_BELOW:.0%} below or {limits.EVALUATION_ABOVE:.0%} above that of the training episodes.",
+            f"最近两次评估的成功率比训练回合低 {limits.EVALUATION_BELOW:.0%} 以上或高 {limits.EVALUATION_ABOVE:.0%} 以上。",
         ),
     ),
     "worse_than_demos": Text(
-        ("The policy is still far worse than its demonstrations.", "策略仍远不如演示。"),
+        ("The policy is still much worse than the demonstrations.", "策略仍远不如演示。"),
         (
             (
-                "success {success} after {learner_step} learner steps; the demonstrations {demos}",
+                "success {success} after {learner_step} learner steps; demonstrations {demos}",
                 "{learner_step} 个 Learner 步后成功率 {success}；演示 {demos}",
             ),
         ),
         (
-            "The demonstrations cover too little, an observation that matters is missing, or the discount is too short for the task.",
-            "演示覆盖太少、缺少关键观察，或折扣对任务来说太小。",
+            "The demonstrations cover too little, an important observation is missing, or the discount is too small for the length of the task.",
+            "演示覆盖太少、缺少关键观测，或折扣对任务长度来说太小。",
         ),
         "tandem bc {task} --demos FILE   # can it be cloned at all?",
         (
-            f"Less than half of the demonstrations' success after {limits.LATE_STEPS:,} learner steps.",
+            f"After {limits.LATE_STEPS:,} learner steps success is less than half of that of the demonstrations.",
             f"{limits.LATE_STEPS:,} 个 Learner 步后成功率不到演示的一半。",
         ),
     ),
     # ---- PPO
     "ppo_not_finite": Text(
-        ("PPO's updates are dropped because their gradients are not finite.", "PPO 的更新因梯度非有限而被丢弃。"),
+        ("PPO updates are dropped because their gradients contain NaN or infinite values.", "PPO 的更新因梯度出现 NaN 或无穷大而被丢弃。"),
         (
             ("{dropped} dropped in the newest {iterations} iterations", "最近 {iterations} 次迭代丢弃 {dropped} 次"),
-            ("{made} were made", "完成 {made} 次"),
+            ("{made} were applied", "完成 {made} 次"),
         ),
-        ("Too large a learning rate, rewards that are too large, or a simulation that breaks.", "学习率或奖励太大，或仿真出错。"),
+        ("The learning rate or the rewards are too large, or the simulation diverges.", "学习率或奖励太大，或仿真发散。"),
         "tandem ppo {task} --learning-rate 3e-4",
-        ("`Loss/dropped_updates` above 0 lately.", "最近 `Loss/dropped_updates` 大于 0。"),
+        ("`Loss/dropped_updates` is above 0 in the newest rows.", "最近各行的 `Loss/dropped_updates` 大于 0。"),
     ),
     "ppo_kl_high": Text(
         ("The policy changes too much in one iteration.", "策略每次迭代变化太大。"),
-        (("KL divergence {kl}, wanted {wanted}", "KL 散度 {kl}，期望 {wanted}"),),
-        ("A learning rate that is too large, too many epochs, or mini-batches that are too small.", "学习率太大、轮数太多，或小批次太小。"),
+        (("KL divergence {kl}; target {wanted}", "KL 散度 {kl}，目标 {wanted}"),),
+        (
+            "The learning rate is too large, there are too many epochs, or the mini-batches are too small.",
+            "学习率太大、轮数太多，或小批次太小。",
+        ),
         "tandem ppo {task} --schedule adaptive --desired-kl 0.01",
         (
-            f"The median of the newest rows is more than {limits.KL_FACTOR:.0f} times `desired_kl`.",
+            f"The median of the newest rows is above {limits.KL_FACTOR:.0f} times `desired_kl`.",
             f"最近各行的中位数超过 `desired_kl` 的 {limits.KL_FACTOR:.0f} 倍。",
         ),
     ),
     "ppo_clip_fraction_high": Text(
-        ("Most of PPO's ratios are clipped.", "PPO 的大部分比率被裁剪。"),
+        ("Most of PPO's probability ratios are clipped.", "PPO 的大部分概率比被裁剪。"),
         (("{share} of the samples are clipped (clip_param {clip})", "{share} 的样本被裁剪（clip_param {clip}）"),),
-        ("The same as for a high KL: steps that are too large.", "与 KL 过高相同：步子太大。"),
+        ("As for a high KL divergence: the update steps are too large.", "与 KL 散度过高相同：更新步子太大。"),
         "tandem ppo {task} --learning-rate 3e-4",
-        (f"More than {limits.CLIP_FRACTION:.0%} in the median of the newest rows.", f"最近各行中位数超过 {limits.CLIP_FRACTION:.0%}。"),
+        (
+            f"The median clip fraction of the newest rows is above {limits.CLIP_FRACTION:.0%}.",
+            f"最近各行裁剪比例的中位数超过 {limits.CLIP_FRACTION:.0%}。",
+        ),
     ),
     "ppo_explained_variance_low": Text(
-        ("The value function explains nothing of the returns.", "价值函数完全没有解释回报。"),
+        ("The value function does not predict the returns.", "价值函数不能预测回报。"),
         (
             (
-                "explained variance {explained} in the newest {iterations} iterations; a constant would have 0",
-                "最近 {iterations} 次迭代解释方差 {explained}；常数为 0",
+                "explained variance {explained} in the newest {iterations} iterations; a constant prediction has 0",
+                "最近 {iterations} 次迭代解释方差 {explained}；常数预测为 0",
             ),
         ),
         (
-            "Returns of another size than the network's, too short a horizon, or the critic does not see what matters.",
-            "回报尺度与网络不符、折扣太短，或 critic 看不到关键信息。",
+            "The returns have a different scale than the network output, the horizon is too short, or the critic lacks an important observation.",
+            "回报的尺度与网络输出不符、视野太短，或 critic 缺少关键观测。",
         ),
         "tandem ppo {task} --normalize-values",
-        (f"The median is below 0 after {limits.PPO_WARM_UP} iterations.", f"{limits.PPO_WARM_UP} 次迭代后中位数仍小于 0。"),
+        (
+            f"The median explained variance is below 0 after {limits.PPO_WARM_UP} iterations.",
+            f"{limits.PPO_WARM_UP} 次迭代后，解释方差的中位数小于 0。",
+        ),
     ),
     "ppo_std_collapsed": Text(
-        ("The policy's standard deviation has collapsed: nothing is explored.", "策略标准差塌缩：不再探索。"),
+        ("The standard deviation of the policy has collapsed: it does not explore.", "策略标准差塌缩：不再探索。"),
         (("mean std {std}", "平均标准差 {std}"),),
-        ("No entropy bonus, or advantages that are dominated by a few samples.", "没有熵奖励，或优势被少数样本主导。"),
+        ("There is no entropy bonus, or a few samples dominate the advantages.", "没有熵奖励，或优势被少数样本主导。"),
         "tandem ppo {task} --entropy-coef 0.01",
-        (f"Below {limits.STD_LOW:g}.", f"小于 {limits.STD_LOW:g}。"),
+        (f"`Policy/mean_std` is below {limits.STD_LOW:g}.", f"`Policy/mean_std` 小于 {limits.STD_LOW:g}。"),
     ),
     "ppo_std_runaway": Text(
-        ("The policy's standard deviation runs away.", "策略标准差失控增大。"),
-        (("mean std {std}, it began at {initial}", "平均标准差 {std}，初始 {initial}"),),
-        ("An entropy bonus that outweighs the reward.", "熵奖励压过了任务奖励。"),
+        ("The standard deviation of the policy grows without limit.", "策略标准差失控增大。"),
+        (("mean std {std}; initial value {initial}", "平均标准差 {std}，初始 {initial}"),),
+        ("The entropy bonus outweighs the reward.", "熵奖励压过了任务奖励。"),
         "tandem ppo {task} --entropy-coef 0",
-        (f"More than {limits.STD_HIGH:g} times its start.", f"超过初始值的 {limits.STD_HIGH:g} 倍。"),
+        (
+            f"`Policy/mean_std` is above {limits.STD_HIGH:g} times its initial value.",
+            f"`Policy/mean_std` 超过初始值的 {limits.STD_HIGH:g} 倍。",
+        ),
     ),
     # ---- data
     "success_without_reward": Text(
-        ("Successes are not rewarded.", "成功却没有奖励。"),
-        (("{unpaid} of {successes} successes that were looked at have the reward 0", "抽查的 {successes} 次成功中有 {unpaid} 次奖励为 0"),),
-        ("The reward and the success detection of the task disagree: a bug in the reward.", "任务的奖励与成功检测不一致：奖励有 bug。"),
+        ("Successful episodes get no reward.", "成功的回合没有奖励。"),
+        (("{unpaid} of {successes} sampled successes have the reward 0", "抽查的 {successes} 次成功中有 {unpaid} 次奖励为 0"),),
+        (
+            "The reward and the success detection of the task disagree. This is a bug in the reward.",
+            "任务的奖励与成功检测不一致，奖励有 bug。",
+        ),
         "tandem play {task} --operator scripted",
-        ("At least 3, and half, of the sampled successes have no reward.", "抽样成功中至少 3 次且一半以上没有奖励。"),
+        ("At least 3 of the sampled successes, and at least half of them, have no reward.", "抽样的成功中至少 3 次、且至少一半没有奖励。"),
     ),
     "steps_rejected": Text(
-        ("Steps were rejected: they cannot be learned from.", "有数据被拒绝：不能用于训练。"),
+        ("Invalid steps were rejected.", "有无效数据被拒绝。"),
         (
-            ("{rejected} steps ({share} of all)", "{rejected} 步（占 {share}）"),
+            ("{rejected} steps rejected ({share} of all)", "拒绝了 {rejected} 步（占 {share}）"),
             ("{count} of them because {detail}", "其中 {count} 步因为 {detail}"),
         ),
-        ("A sensor that fails, a simulation that breaks, or an action outside of [-1, 1].", "传感器出错、仿真发散，或动作超出 [-1, 1]。"),
+        ("A sensor fails, the simulation diverges, or an action is outside [-1, 1].", "传感器出错、仿真发散，或动作超出 [-1, 1]。"),
         "tandem demos validate {run}/journal.db",
         (
-            "Rows of the journal with the status `rejected`; a problem if more than half are.",
-            "journal 中状态为 `rejected` 的行；超过一半视为问题。",
+            "The journal has rows with the status `rejected`. It is a problem if they are more than half.",
+            "journal 中有状态为 `rejected` 的行。超过一半视为问题。",
         ),
     ),
     "steps_missing": Text(
         ("Steps are missing in the data.", "数据中有缺失的步。"),
-        (("source {source}: {missing} missing up to its step {last}", "来源 {source}：到第 {last} 步为止缺 {missing} 步"),),
-        ("An actor whose spool was removed, or a journal that was edited.", "actor 的 spool 被删除，或 journal 被改动。"),
+        (("source {source}: {missing} steps missing up to its step {last}", "来源 {source}：到第 {last} 步为止缺 {missing} 步"),),
+        ("The spool of an actor was deleted, or the journal was edited.", "actor 的 spool 被删除，或 journal 被改动。"),
         "tandem demos validate {run}/journal.db",
-        ("A source counts its steps from 0 without gaps.", "每个来源从 0 连续编号。"),
+        ("The step numbers of a source, which count from 0, have gaps.", "来源的步从 0 连续编号，这里的编号有缺口。"),
     ),
     "timeouts_as_terminal": Text(
-        ("Time-outs are stored as the task's own end.", "超时被当成任务终止保存。"),
+        ("Time-outs are stored as terminated instead of truncated.", "超时被保存为 terminated，而不是 truncated。"),
         (
             (
-                "{count} of {ends} ends are 'terminated' at the limit of {limit} steps without success",
-                "{ends} 个结尾中有 {count} 个在 {limit} 步上限处“terminated”且没有成功",
+                "{count} of {ends} episode ends are 'terminated' at the limit of {limit} steps without success",
+                "{ends} 个回合结尾中有 {count} 个在 {limit} 步上限处为“terminated”且没有成功",
             ),
         ),
         (
-            "The environment returns terminated where it should return truncated: the value beyond the limit is lost.",
-            "环境在超时时返回了 terminated 而不是 truncated：之后的价值被丢掉。",
+            "The environment returns terminated at a time-out where it should return truncated. The learner then ignores all value after the limit.",
+            "环境在超时时返回了 terminated 而不是 truncated。Learner 因此忽略了上限之后的价值。",
         ),
         "tandem demos validate {run}/journal.db",
         (
-            "Ends at `max_episode_steps` that are terminated, without success and without reward.",
-            "在 `max_episode_steps` 处 terminated、没有成功也没有奖励的结尾。",
+            "Episodes end at `max_episode_steps` as terminated, without success and without reward.",
+            "有回合在 `max_episode_steps` 处以 terminated 结束，没有成功也没有奖励。",
         ),
     ),
     "terminal_without_reward": Text(
         ("Most episodes end early without success.", "多数回合提前结束且没有成功。"),
-        (("{count} of {ends} ends, after {length} steps on average", "{ends} 个结尾中有 {count} 个，平均 {length} 步"),),
-        ("A failure condition that is met at once, or a start outside of the workspace.", "失败条件立刻满足，或起点在工作空间之外。"),
+        (("{count} of {ends} episode ends, after {length} steps on average", "{ends} 个回合结尾中有 {count} 个，平均 {length} 步"),),
+        ("A failure condition is met at the start, or the start is outside the workspace.", "失败条件一开始就满足，或起点在工作空间之外。"),
         "tandem play {task}",
         (
-            "Half of the sampled ends are terminated, without success and reward, before the time limit.",
-            "抽样结尾中一半以上在时限前终止且没有成功和奖励。",
+            "At least half of the sampled episodes are terminated before the time limit, without success and without reward.",
+            "抽样的回合中至少一半在时限前 terminated，没有成功也没有奖励。",
         ),
     ),
     "observations_drifted": Text(
-        ("What the robot sees at the start of an episode has drifted.", "回合开始时的观察值发生漂移。"),
+        ("The first observations of the episodes have drifted.", "回合开始时的观测值发生漂移。"),
         (
             (
-                "[than_early] {entry} begins at {now}, earlier in this run at {before}: {drift} standard deviations",
+                "[than_early] {entry} starts at {now}, earlier in this run at {before}: {drift} standard deviations apart",
                 "[than_early] {entry} 现在从 {now} 开始，之前是 {before}：相差 {drift} 个标准差",
             ),
             (
-                "[than_demos] {entry} begins at {now}, in the demonstrations at {before}: {drift} standard deviations",
+                "[than_demos] {entry} starts at {now}, in the demonstrations at {before}: {drift} standard deviations apart",
                 "[than_demos] {entry} 现在从 {now} 开始，演示中是 {before}：相差 {drift} 个标准差",
             ),
         ),
         (
-            "A sensor that lost its zero, a camera or a part that was moved, another start than was demonstrated.",
+            "A sensor lost its zero, a camera or a part was moved, or the episodes start differently from the demonstrations.",
             "传感器零点漂移、相机或工件被移动，或起点与演示不同。",
         ),
         "tandem demos inspect {run}/journal.db",
         (
-            f"Means of the first observations of {limits.FEW_EPISODES} or more episodes each, more than {limits.DRIFT:g} standard deviations apart.",
-            f"各 {limits.FEW_EPISODES} 个以上回合的首个观察均值相差超过 {limits.DRIFT:g} 个标准差。",
+            f"The means of the first observations, over {limits.FEW_EPISODES} or more episodes each, are more than {limits.DRIFT:g} standard deviations apart.",
+            f"首个观测的均值（各取 {limits.FEW_EPISODES} 个或更多回合）相差超过 {limits.DRIFT:g} 个标准差。",
         ),
     ),
     "observations_clipped": Text(
-        ("An observation is often larger than the networks can see.", "观察值经常超出网络能看到的范围。"),
-        (("{entry} is beyond 5 times its scale ({scale}) in {share} of the steps", "{entry} 在 {share} 的步中超过尺度（{scale}）的 5 倍"),),
+        ("An observation is often clipped.", "观测值经常被截断。"),
+        (
+            (
+                "{entry} is beyond 5 times its scale ({scale}) in {share} of the steps",
+                "{entry} 在 {share} 的步中超过其尺度（{scale}）的 5 倍",
+            ),
+        ),
         ("The scale in the task's spec is too small.", "任务 spec 里的尺度太小。"),
         "tandem demos inspect {run}/journal.db",
-        (f"More than {limits.CLIPPED_SHARE:.0%} of the newest steps.", f"超过最近步数的 {limits.CLIPPED_SHARE:.0%}。"),
+        (
+            f"In more than {limits.CLIPPED_SHARE:.0%} of the newest steps the value is beyond 5 times its scale.",
+            f"最近的步中超过 {limits.CLIPPED_SHARE:.0%} 的值超过其尺度的 5 倍。",
+        ),
     ),
     "disk_will_fill": Text(
         ("The disk will be full before the run ends.", "运行结束之前磁盘就会写满。"),
         (
             (
-                "{free} free, the journal grows by {growth} an hour: full in {left}",
-                "剩余 {free}，journal 每小时增长 {growth}：{left} 后写满",
+                "{free} free; the journal grows by {growth} per hour; full in {left}",
+                "剩余 {free}；journal 每小时增长 {growth}；{left} 后写满",
             ),
         ),
-        ("Images in the observations, or an old disk full of runs.", "观察里有图像，或磁盘上旧的运行太多。"),
+        ("The observations contain images, or the disk holds many old runs.", "观测里有图像，或磁盘上旧的运行太多。"),
         "du -sh {run}/../* | sort -h | tail",
         (
-            "Free space against the growth of the journal so far, for an hour or the rest of the run.",
-            "按 journal 目前的增长速度估计一小时内或运行剩余时间。",
+            "At the present growth of the journal the disk is full within an hour, and before the run ends.",
+            "按 journal 目前的增长速度，磁盘会在一小时之内、运行结束之前写满。",
         ),
     ),
     "memory_will_fill": Text(
-        ("The replay buffer will not fit into memory.", "内存放不下 replay buffer。"),
-        (("{to_come} are still to come (capacity {capacity}), {free} are free", "还需要 {to_come}（容量 {capacity}），可用 {free}"),),
-        ("Images in the observations with a large capacity.", "观察里有图像且容量很大。"),
+        ("The replay buffer will not fit in memory.", "内存放不下 replay buffer。"),
+        (("{to_come} more needed (capacity {capacity}), {free} free", "还需要 {to_come}（容量 {capacity}），可用 {free}"),),
+        ("The observations contain images and the capacity is large.", "观测里有图像且容量很大。"),
         "tandem train --resume {run} --replay-buffer-capacity 50000",
         (
-            f"What the buffer will still take is more than {limits.MEMORY_SHARE:.0%} of the free memory.",
-            f"还要占用的内存超过可用内存的 {limits.MEMORY_SHARE:.0%}。",
+            f"The buffer still needs more than {limits.MEMORY_SHARE:.0%} of the free memory.",
+            f"replay buffer 还需要的内存超过可用内存的 {limits.MEMORY_SHARE:.0%}。",
         ),
     ),
     # ---- machine
     "no_gl": Text(
-        ("There are cameras and nothing to draw with.", "有相机观察，但没有可用的渲染库。"),
-        (("the observation has the image '{entry}'; neither EGL nor OSMesa was found", "观察中有图像“{entry}”；没有找到 EGL 或 OSMesa"),),
+        ("The task has camera images, but there is no OpenGL library to render them.", "任务有相机图像，但没有可用的 OpenGL 渲染库。"),
+        (
+            (
+                "the observation contains the image '{entry}'; neither EGL nor OSMesa was found",
+                "观测中有图像“{entry}”；没有找到 EGL 或 OSMesa",
+            ),
+        ),
         ("The OpenGL libraries are not installed.", "没有安装 OpenGL 库。"),
         "apt install libegl1 libgl1-mesa-dri && export MUJOCO_GL=egl",
-        ("Looked for in the system's library folders.", "在系统库目录中查找。"),
+        ("Neither library is in the system's library folders.", "系统库目录中没有这两个库。"),
     ),
     "few_cores": Text(
-        ("One core for everything: actor and learner take turns.", "只有一个核：actor 和 Learner 轮流运行。"),
+        ("There is only one CPU core: actor and learner take turns.", "只有一个 CPU 核：actor 和 Learner 轮流运行。"),
         (("{cores} core", "{cores} 个核"),),
-        ("A small machine, or a container's limit.", "机器小，或容器限制。"),
+        ("The machine is small, or a container limits the cores.", "机器小，或容器限制了核数。"),
         "nproc",
-        ("Cores that this process may use.", "本进程可用的核数。"),
+        ("This process may use one core only.", "本进程只能使用一个核。"),
     ),
     "gpu_present": Text(
-        ("There is a GPU, and JAX was installed without support for it.", "有 GPU，但安装的 JAX 不支持它。"),
+        ("There is a GPU, but JAX is installed without GPU support.", "有 GPU，但安装的 JAX 不支持它。"),
         (("jax {jax}", "jax {jax}"),),
-        ("The CPU build is the default; for small networks it is the faster one.", "默认安装 CPU 版；小网络用 CPU 反而更快。"),
+        ("The CPU build of JAX is the default. For small networks the CPU is faster.", "默认安装 CPU 版的 JAX。小网络用 CPU 更快。"),
         "pip install -U 'jax[cuda12]'",
-        ("A device file of a GPU, and no plugin for JAX.", "有 GPU 设备文件，但没有 JAX 插件。"),
+        ("There is a GPU device file but no JAX plugin for it.", "有 GPU 设备文件，但没有 JAX 插件。"),
     ),
     "other_tandem": Text(
-        ("The run was made by another version of Tandem.", "这次运行由另一个版本的 Tandem 产生。"),
-        (("made by {made}, looked at by {mine}", "由 {made} 产生，用 {mine} 查看"),),
-        ("It was updated in between.", "中间更新过。"),
-        "pip show tandem",
-        ("The version in the event `started`.", "`started` 事件里的版本。"),
+        ("The run was made with another version of Tandem.", "这次运行由另一个版本的 Tandem 产生。"),
+        (("made with {made}, read with {mine}", "由 {made} 产生，用 {mine} 读取"),),
+        ("Tandem was updated after the run.", "运行之后更新过 Tandem。"),
+        "pip show tandem-rl",
+        ("The event `started` has another version than the installed one.", "`started` 事件里的版本与已安装的版本不同。"),
     ),
 }
 
 
-def tell(finding: Finding, lang: Language, common: Mapping[str, Any]) -> Told:
-    """A finding in words; `common` are the names that commands use (run, task, address, host, port)."""
+def describe(finding: Finding, lang: Language, common: Mapping[str, Any]) -> Description:
+    """Write a finding out in one language; `common` holds the names that commands use (run, task, address, host, port, join)."""
     text, which = TEXTS[finding.name], LANGUAGES.index(lang)
     known = {name: value for name, value in {**common, **finding.facts}.items() if value is not None}
     shown = {name: in_words(value, lang) for name, value in known.items()}
     raw = {name: value if isinstance(value, str) else str(value) for name, value in known.items()}
     lines = (_line(words[which], shown) for words in text.evidence)
-    return Told(
+    return Description(
         name=finding.name,
         severity=finding.severity,
         what=text.what[which],
@@ -1061,7 +1150,7 @@ def tell(finding: Finding, lang: Language, common: Mapping[str, Any]) -> Told:
 
 
 def _line(template: str, shown: Mapping[str, str]) -> str | None:
-    """Filled in; None where something that it speaks of is not known."""
+    """The line with its facts filled in; None if one of them is unknown."""
     required = re.match(r"\[(\w+)\] ?", template)
     if required is not None:
         if required[1] not in shown:
@@ -1073,13 +1162,13 @@ def _line(template: str, shown: Mapping[str, str]) -> str | None:
 
 
 def _filled(command: str, raw: Mapping[str, str]) -> str:
-    """What is not known stays a word in capitals for the person to fill in."""
+    """The command with its names filled in. An unknown name stays in capitals for the person to replace."""
     names = {name: name.upper() for name in re.findall(r"(?<!{){(\w+)}", command)}
     return command.format(**(names | {name: value for name, value in raw.items() if name in names}))
 
 
 def in_words(value: Any, lang: Language) -> str:
-    """A fact as people write it."""
+    """A fact in the notation people use: 1,234; 45 %; 83 min; 1.2 GB."""
     if isinstance(value, bool):
         return ""
     if isinstance(value, Seconds):

@@ -1,6 +1,6 @@
-"""The doctor inside the loops: the trainer shows its rows, the actor itself; what stands for a while is said once.
+"""Runs the checks inside the trainer's and the actor's loop. A finding that persists is reported once.
 
-The same checks on less: a part of the records that is not there makes the checks that need it say nothing.
+The checks are the same, on fewer records: a check whose data is missing reports nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tandem.doctor import limits
 from tandem.doctor.checks import run_checks
 from tandem.doctor.findings import NOTE, Finding
 from tandem.doctor.records import Live, Records
-from tandem.doctor.texts import Language, tell
+from tandem.doctor.texts import Language, describe
 from tandem.link.client import ActorClient
 from tandem.types import Spec
 
@@ -27,31 +27,31 @@ ROWS_KEPT = 400
 LOOK_EVERY_S = 5.0
 
 
-class Once:
-    """Says a finding when it has stood for two looks in a row, and then never again."""
+class OnceReporter:
+    """Reports a finding when two checks in a row found it, and then never again."""
 
     def __init__(self, lang: Language = "en") -> None:
         self._lang: Language = lang
         self._before: set[str] = set()
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
-    def say(self, findings: Iterable[Finding], names: Mapping[str, Any]) -> list[str]:
+    def new_lines(self, findings: Iterable[Finding], names: Mapping[str, Any]) -> list[str]:
         bad = [finding for finding in findings if finding.severity != NOTE]
-        due = [finding for finding in bad if finding.name in self._before and finding.name not in self._said]
+        due = [finding for finding in bad if finding.name in self._before and finding.name not in self._reported]
         self._before = {finding.name for finding in bad}
-        self._said |= {finding.name for finding in due}
+        self._reported |= {finding.name for finding in due}
         return [self._line(finding, names) for finding in due]
 
     def _line(self, finding: Finding, names: Mapping[str, Any]) -> str:
-        told = tell(finding, self._lang, names)
-        seen = f" ({'; '.join(told.evidence)})" if told.evidence else ""
-        return f"{told.severity.upper()} {told.name}: {told.what}{seen} `tandem doctor explain {told.name}` says more."
+        described = describe(finding, self._lang, names)
+        evidence = f" ({'; '.join(described.evidence)})" if described.evidence else ""
+        return f"{described.severity.upper()} {described.name}: {described.what}{evidence} More: `tandem doctor explain {described.name}`"
 
 
 def watch_trainer(path: Path) -> Callable[[dict[str, Any]], list[str]]:
-    """For `Trainer.watch`: looks at the newest rows now and then."""
+    """For `Trainer.watch`: checks the newest rows of metrics every few rows."""
     rows: deque[dict[str, Any]] = deque(maxlen=ROWS_KEPT)
-    once, described = Once(), {}
+    reporter, described = OnceReporter(), {}
     count = 0
 
     def watch(row: dict[str, Any]) -> list[str]:
@@ -60,19 +60,19 @@ def watch_trainer(path: Path) -> Callable[[dict[str, Any]], list[str]]:
         count += 1
         if count % LOOK_EVERY_ROWS:
             return []
-        if not described:  # not before there is a folder
+        if not described:  # read late: the run folder does not exist at first
             described.update(json.loads((path / "config.json").read_text()))
         spec, config = Spec.from_json(described["spec"]), described["config"]
         records = Records(time.time(), described["task"], spec, config, rows=list(rows))
-        return once.say(run_checks(records), {"run": str(path), "task": described["task"]})
+        return reporter.new_lines(run_checks(records), {"run": str(path), "task": described["task"]})
 
     return watch
 
 
 def watch_actor() -> Callable[[Any, ActorClient], list[str]]:
-    """For the actor's loop: what it acts with, how the link is, how it moves."""
+    """For the actor's loop: checks its policy version, its link and its actions."""
     actions: deque[np.ndarray] = deque(maxlen=limits.ENOUGH_STEPS)
-    once = Once()
+    reporter = OnceReporter()
     began = looked_at = time.monotonic()
     steps_before = 0
 
@@ -87,13 +87,13 @@ def watch_actor() -> Callable[[Any, ActorClient], list[str]]:
         looked_at = now
         own = np.stack(actions) if len(actions) == actions.maxlen else None
         records = Records(time.time(), actor.spec.task, actor.spec, live=_own_view(actor, client, now - began, rate), own_actions=own)
-        return once.say(run_checks(records), {"task": actor.spec.task, "address": client.uri.split("/")[2]})
+        return reporter.new_lines(run_checks(records), {"task": actor.spec.task, "address": client.uri.split("/")[2]})
 
     return watch
 
 
 def _own_view(actor: Any, client: ActorClient, age_s: float, rate: float) -> Live:
-    """Itself as the hub would see it. What it cannot know of hub and trainer is said to be well."""
+    """The actor as the hub would show it. Hub and trainer, which it cannot check, are assumed healthy."""
     status, version = client.status, actor.snapshot.version if actor.snapshot is not None else -1
     view = {
         "name": client.name,
@@ -102,7 +102,7 @@ def _own_view(actor: Any, client: ActorClient, age_s: float, rate: float) -> Liv
         "rows": client.rows,
         "version": version,
         "lag_versions": None if actor.own_policy is not None else max(0, status.newest_version - version),
-        "lag_s": LOOK_EVERY_S * 3,  # a newer one lies ready: the loop takes it before its next step, if all is well
+        "lag_s": LOOK_EVERY_S * 3,  # a healthy loop takes a newer policy before its next step
         "steps_per_s": rate,
         "last_seen_s": 0.0,
         "connected_s": age_s,

@@ -1,7 +1,7 @@
-"""All checks, in the order of importance: of two findings that are as bad, the one further up is the likelier cause of the other.
+"""All checks in order of importance: of two findings of equal severity, the earlier one is the likelier cause of the other.
 
-First whether anybody can be reached, then whether the processes live and can write, then whether actors act with what is
-published, then what is learned from, then whether training does anything, then whether it goes well.
+First: can the hub be reached? Then: do the processes run and can they write? Do the actors use the published policies? Is the
+data usable? Does training run? Does it go well?
 """
 
 from __future__ import annotations
@@ -129,18 +129,18 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "actions_constant": _BAD_RESULTS,
     "learner_slow": ("policy_lag",),
 }
-"""What usually follows from what: a person is told the cause, and with it the names of what it explains."""
+"""Findings that usually follow from another one: the report lists the cause, with the names of what it explains."""
 
 
 def run_checks(records: Records) -> list[Finding]:
-    """The worst first and then in the order of the table; what follows from a problem is told with it."""
+    """All findings, the worst first, then in the order of the table. Findings that follow from a problem are listed with it."""
     findings = [finding for check in CHECKS if (finding := check(records)) is not None]
     findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    told: list[Finding] = []
+    reported: list[Finding] = []
     left = findings
     while left:
         cause, *rest = left
         follows = EXPLAINS.get(cause.name, ()) if cause.severity != NOTE else ()
-        told.append(dataclasses.replace(cause, explains=tuple(finding.name for finding in rest if finding.name in follows)))
+        reported.append(dataclasses.replace(cause, explains=tuple(finding.name for finding in rest if finding.name in follows)))
         left = [finding for finding in rest if finding.name not in follows]
-    return told
+    return reported

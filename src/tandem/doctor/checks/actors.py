@@ -1,4 +1,4 @@
-"""Is somebody acting, with which policy, and how?"""
+"""Is an actor running, with which policy, and what are its actions?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def no_actor(records: Records) -> Finding | None:
 
 
 def actor_gone(records: Records) -> Finding | None:
-    """It was there and is not any more, while the run goes on."""
+    """It was connected and is not any more, while the run continues."""
     live = _live(records)
     if live is None or live.phase == "stopped":
         return None
@@ -53,7 +53,7 @@ def actor_silent(records: Records) -> Finding | None:
 
 
 def policies_not_applied(records: Records) -> Finding | None:
-    """Published, and not acted with: by the actor's own word, else by the steps it sent, or by what the learner received."""
+    """Published but not used: by the actor's reports, else by the steps it sent, or by what the learner received."""
     live = _live(records)
     facts = _stale_by_hub(live) if live is not None else _stale_by_journal(records) or _stale_by_rows(records)
     if facts is None:
@@ -72,30 +72,30 @@ def _stale_by_hub(live: Live) -> dict[str, Any] | None:
 
 
 def _stale_by_journal(records: Records) -> dict[str, Any] | None:
-    """The newest steps are all of one version, and others have long been published."""
+    """The newest steps all have one version, and newer versions were published long ago."""
     versions = {step.policy_version for step in records.journal.tail} if records.journal is not None else set()
     if len(versions) != 1 or records.journal is None or len(records.journal.tail) < limits.ENOUGH_STEPS // 2 or records.kind != "rlpd":
         return None
     version, newest = versions.pop(), records.clocks.policy_version
-    if version < 0:  # a policy that the actors brought along (`--policy`): it is not to follow the learner's
+    if version < 0:  # the actors have their own policy (`--policy`) and need not follow the learner
         return None
     return _stale(version, newest) | {"steps": len(records.journal.tail)} if newest - version >= limits.LAG_VERSIONS else None
 
 
 def _stale_by_rows(records: Records) -> dict[str, Any] | None:
-    """The version behind the newest received steps stands still while new ones are published."""
+    """The version in the newest received steps does not change while new ones are published."""
     rows = [row for row in records.rows[-20:] if "clock/policy_lag" in row]
     if len(rows) < 20:
         return None
     acting = {row["policy_version"] - int(row["clock/policy_lag"]) for row in rows}
-    newest, lived = rows[-1]["policy_version"], rows[-1]["actor_step"] - rows[0]["actor_step"]
-    if len(acting) > 1 or min(acting) < 0 or newest - min(acting) < limits.LAG_VERSIONS or lived < limits.ENOUGH_STEPS // 4:
+    newest, steps = rows[-1]["policy_version"], rows[-1]["actor_step"] - rows[0]["actor_step"]
+    if len(acting) > 1 or min(acting) < 0 or newest - min(acting) < limits.LAG_VERSIONS or steps < limits.ENOUGH_STEPS // 4:
         return None
-    return _stale(min(acting), newest) | {"steps": lived}
+    return _stale(min(acting), newest) | {"steps": steps}
 
 
 def _stale(version: int, newest: int) -> dict[str, Any]:
-    """The first policy is published before anything was learned: who still acts with it acts at random."""
+    """The first policy is the untrained network: an actor that still uses it acts at random."""
     facts: dict[str, Any] = {"version": version, "newest": newest, "missed": newest - version}
     return facts | ({"never": True} if version <= 1 else {"stopped": True})
 
@@ -111,7 +111,7 @@ def still_random(records: Records) -> Finding | None:
 
 
 def no_steps(records: Records) -> Finding | None:
-    """An actor is connected and nothing comes. While the first update is compiled, or an evaluation runs, that is as it should be."""
+    """An actor is connected but no steps arrive. That is normal while the first update compiles, or during an evaluation."""
     live = _live(records)
     if live is None or not live.connected or live.clocks["actor_steps_per_s"] > 0 or not live.status["trainer"]["alive"]:
         return None
@@ -174,7 +174,7 @@ def actions_saturated(records: Records) -> Finding | None:
 
 
 def stuck_at_limit(records: Records) -> Finding | None:
-    """One number that the robot sees stays at the edge of all that was ever seen of it, though it acts."""
+    """One observation component stays at the edge of its observed range although the actions are not zero."""
     journal = records.journal
     if journal is None or len(journal.tail) < limits.ENOUGH_STEPS or (records.success or 0.0) > 0:
         return None
@@ -210,7 +210,7 @@ def _column(records: Records, layout: Layout, number: int) -> str:
 
 
 def _of_action(records: Records, layout: Layout) -> list[int]:
-    """Columns that repeat the action: what is at its limit there is `actions_saturated`'s business."""
+    """Columns that repeat the action: `actions_saturated` checks those."""
     return [number for number, (name, _) in enumerate(_columns(records, layout)) if "action" in name]
 
 

@@ -1,4 +1,4 @@
-"""What the steps themselves say: rewards, ends, rejected and missing ones, sensors that drift, room to keep them; and the machine."""
+"""Checks on the stored steps (rewards, episode ends, rejected or missing steps, sensor drift), on disk, memory and machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tandem.types import OBSERVATION_CLIP, Transition
 
 
 def success_without_reward(records: Records) -> Finding | None:
-    """The task says it was done, and nobody was rewarded for it."""
+    """The task reports success, but the reward is 0."""
     succeeded = [step for step in records.journal.sample if step.success] if records.journal is not None else []
     unpaid = [step for step in succeeded if step.reward == 0]
     if len(unpaid) < 3 or len(unpaid) < 0.5 * len(succeeded):
@@ -62,7 +62,7 @@ def terminal_without_reward(records: Records) -> Finding | None:
 
 
 def observations_drifted(records: Records) -> Finding | None:
-    """Episodes begin alike, early or late and in the demonstrations; where they do not, a sensor or the set-up has moved."""
+    """Episodes should start alike: early, late and in the demonstrations. Otherwise a sensor or the set-up has moved."""
     if records.journal is None:
         return None
     late = [step for step in records.journal.tail if step.step == 0]
@@ -95,7 +95,7 @@ def _drift(records: Records, reference: list[Transition], late: list[Transition]
 
 
 def observations_clipped(records: Records) -> Finding | None:
-    """Beyond what the networks see: values that the fixed scale leaves outside of plus and minus 5."""
+    """Values beyond plus and minus 5 times the fixed scale, which the networks see clipped."""
     tail = records.journal.tail if records.journal is not None else ()
     layout = Layout(records.spec)
     if len(tail) < limits.ENOUGH_STEPS or not layout.size:
@@ -114,7 +114,7 @@ def observations_clipped(records: Records) -> Finding | None:
 
 
 def disk_will_fill(records: Records) -> Finding | None:
-    """At the pace at which the journal has grown so far."""
+    """At the rate at which the journal has grown so far."""
     journal, readings = records.journal, records.readings
     if journal is None or records.machine is None or not records.running or not readings or readings[-1].wall_s < 30:
         return None
@@ -132,7 +132,7 @@ def disk_will_fill(records: Records) -> Finding | None:
 
 
 def memory_will_fill(records: Records) -> Finding | None:
-    """The replay buffer takes up memory as it fills."""
+    """The replay buffer uses more memory as it fills."""
     capacity = int(records.setting("replay_buffer_capacity", 0) or 0)
     if not capacity or records.machine is None or not records.machine.memory or not records.running or not records.here:
         return None
@@ -161,7 +161,7 @@ def few_cores(records: Records) -> Finding | None:
 
 
 def gpu_present(records: Records) -> Finding | None:
-    """A GPU that JAX may or may not have been installed for."""
+    """There is a GPU, and JAX has no plugin for it."""
     if records.machine is None or not records.here or not records.machine.gpu or _gpu_jax(records):
         return None
     return Finding("gpu_present", NOTE, {"jax": records.machine.versions.get("jax")})

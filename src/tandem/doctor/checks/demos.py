@@ -1,4 +1,4 @@
-"""The demonstrations a run was given: are they there, of this task, whole, and worth learning from?"""
+"""The demonstration files of a run: readable, of this task, valid, and worth learning from?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does it learn? Values that cannot be, critics that agree too well, a temperature that runs away, success that does not move."""
+"""Does it learn? Impossible Q values, identical critics, a temperature that grows without limit, success that does not improve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tandem.doctor.records import Records
 
 
 def critic_diverged(records: Records) -> Finding | None:
-    """Rolled back lately, or Q far beyond any return."""
+    """There was a recent roll-back, or Q is far beyond the largest return."""
     now = records.clocks.learner_step
     back = records.events_of("rolled_back")
     bound = max(abs(value) for value in records.spec.return_range) if records.spec.return_range else None
@@ -69,7 +69,7 @@ def entropy_collapsed(records: Records) -> Finding | None:
 
 
 def entropy_high(records: Records) -> Finding | None:
-    """As random as uniform actions, long after it should have learned to prefer some."""
+    """The actions are still as random as uniform ones, late in training."""
     values = records.newest("actor/entropy", 10)
     uniform = records.spec.action_dim * math.log(2)
     if (
@@ -106,7 +106,7 @@ def reward_never_seen(records: Records) -> Finding | None:
 
 
 def success_stuck(records: Records) -> Finding | None:
-    """A person helps as much as ever, and the robot alone does not get better."""
+    """A person still helps a lot, and the policy alone does not improve."""
     _, helped = records.series("environment/episode/intervention_steps")
     _, lengths = records.series("environment/episode/l")
     _, alone = records.series("environment/episode/success_alone")
@@ -135,7 +135,7 @@ def worse_than_demos(records: Records) -> Finding | None:
 
 
 def evaluation_differs(records: Records) -> Finding | None:
-    """Two evaluations in a row far from the success of the training episodes of their time."""
+    """Two evaluations in a row differ strongly from the training episodes at the same time."""
     pairs, training = [], None
     for row in records.rows:
         training = row.get("environment/episode/success", row.get("Train/mean_success", training))

@@ -1,4 +1,4 @@
-"""Are hub and trainer alive, and have they room to write?"""
+"""Do hub and trainer run, and can they write?"""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from tandem.doctor.records import Records
 
 
 def run_broke(records: Records) -> Finding | None:
-    """It left the finite numbers and did not go on: states of a simulation, or PPO's own word."""
+    """It met a NaN or infinite value and stopped: there are saved simulation states, or an event `broken`."""
     since = records.started_at or 0.0
     simulations = [path for path in records.broken if path.name.startswith("simulation") and path.stat().st_mtime > since]
-    told = [event for event in records.events_of("broken") if event["time"] >= since]
-    if not simulations and not told:
+    events = [event for event in records.events_of("broken") if event["time"] >= since]
+    if not simulations and not events:
         return None
     kept = simulations[-1] if simulations else records.broken[-1] if records.broken else None
     ended = not (records.running and records.hub_fresh)
-    facts = {"file": str(kept) if kept else None, "detail": told[-1].get("problem") if told else None}
+    facts = {"file": str(kept) if kept else None, "detail": events[-1].get("problem") if events else None}
     return Finding("run_broke", PROBLEM if ended else WARNING, facts)
 
 
@@ -31,8 +31,8 @@ def run_died(records: Records) -> Finding | None:
 def disk_full(records: Records) -> Finding | None:
     trouble = records.live.status["journal"]["trouble"] if records.live is not None else ""
     if not trouble and records.live is None:
-        told = records.events_of("storage_trouble", "storage_well_again")
-        trouble = told[-1].get("problem", "") if told and told[-1]["kind"] == "storage_trouble" else ""
+        events = records.events_of("storage_trouble", "storage_well_again")
+        trouble = events[-1].get("problem", "") if events and events[-1]["kind"] == "storage_trouble" else ""
     if not trouble:
         return None
     free = Bytes(records.machine.disk_free) if records.machine is not None else None
@@ -44,7 +44,7 @@ def journal_unreadable(records: Records) -> Finding | None:
 
 
 def hub_silent(records: Records) -> Finding | None:
-    """Its view in the folder grows old while the trainer goes on."""
+    """Its status in the folder is out of date while the trainer continues."""
     live = records.live
     if live is None or live.closed or records.hub_fresh or not records.running:
         return None
@@ -52,11 +52,11 @@ def hub_silent(records: Records) -> Finding | None:
 
 
 def trainer_dead(records: Records) -> Finding | None:
-    """No sign of life. Compiling the first update and evaluating take long without one; that is not it."""
+    """No heartbeat. While the first update compiles, and during an evaluation, that is normal."""
     live = records.live
     if live is None or not records.hub_fresh or live.status["trainer"]["alive"]:
         return None
-    begun = live.clocks.get("learner_step", 0) > 0  # in the same view: by now the metrics may have gone on from what it shows
+    begun = live.clocks.get("learner_step", 0) > 0  # from the same status: the metrics may be newer
     if live.phase in ("filling", "paused") or (live.phase == "training" and begun):
         return Finding("trainer_dead", PROBLEM, {"phase": live.phase, "learner_step": records.clocks.learner_step})
     return None

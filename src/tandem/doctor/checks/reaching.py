@@ -1,4 +1,4 @@
-"""Can the hub be reached from here? One finding for each way in which it cannot."""
+"""Can the hub be reached from this machine? One finding for each way in which it can fail."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def actor_refused(records: Records) -> Finding | None:
 
 
 def _refusal(records: Records, code: str, name: str) -> Finding | None:
-    """An actor that the hub did not take; history once one of the same name has joined."""
+    """An actor that the hub refused; no longer reported once an actor of the same name has joined."""
     refused = [event for event in records.events_of("refused") if event.get("code") == code]
     if not refused or not records.running:
         return None
@@ -85,7 +85,7 @@ def _address(records: Records) -> str:
 
 
 def link_slow(records: Records) -> Finding | None:
-    """Of the actors as they measure it, and from here if the hub was asked from here."""
+    """The slowest round trip: as the actors measure it, and from this machine if an address was probed."""
     seen = [(actor["round_trip_ms"], actor["name"]) for actor in _actors(records)]
     if records.probe is not None and records.probe.round_trip_ms is not None:
         seen.append((records.probe.round_trip_ms, None))
@@ -96,7 +96,7 @@ def link_slow(records: Records) -> Finding | None:
 
 
 def link_backlog(records: Records) -> Finding | None:
-    """Steps that wait on the actor's side: the link, or the hub's disk, takes them more slowly than they are made."""
+    """Unacknowledged steps: the link or the hub's disk is slower than the actor."""
     for actor in _actors(records):
         waiting, rate = actor["unacknowledged"], actor["steps_per_s"]
         if waiting > max(limits.BACKLOG_STEPS, limits.BACKLOG_S * rate):

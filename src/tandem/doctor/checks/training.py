@@ -1,4 +1,4 @@
-"""Does the learner train, fast enough, and does anything come of it?"""
+"""Does the learner train, is it fast enough, and do the parameters change?"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tandem.doctor.records import Records
 
 
 def still_filling(records: Records) -> Finding | None:
-    """Not one learner step yet, because the replay buffer has not what `training_starts` asks for."""
+    """No learner step yet, because the replay buffer has fewer steps than `training_starts`."""
     clocks, wanted = records.clocks, int(records.setting("training_starts", 0) or 0)
     if records.kind != "rlpd" or clocks.learner_step > 0 or clocks.actor_step >= wanted:
         return None
@@ -38,7 +38,7 @@ def policies_not_published(records: Records) -> Finding | None:
 
 
 def versions_went_back(records: Records) -> Finding | None:
-    """A version is never used twice: what is older than what an actor has, it does not take."""
+    """Versions must only increase: an actor ignores a policy older than the one it has."""
     for before, after in itertools.pairwise(records.rows):
         if after["policy_version"] < before["policy_version"]:
             facts = {"before": before["policy_version"], "after": after["policy_version"], "learner_step": after["learner_step"]}
@@ -52,7 +52,7 @@ def versions_went_back(records: Records) -> Finding | None:
 
 
 def parameters_frozen(records: Records) -> Finding | None:
-    """Published again and again, and the same each time: by how far they moved, by their hashes, or (PPO) by the KL divergence."""
+    """Published policies are all the same: by the change of the parameters, their hashes, or (PPO) the KL divergence."""
     rate = records.setting("learning_rate")
     by_version = {row["policy_version"]: row for row in records.rows if "policy/change" in row}
     newest = [by_version[version] for version in sorted(by_version)][-limits.FROZEN_VERSIONS :]
@@ -72,15 +72,15 @@ def parameters_frozen(records: Records) -> Finding | None:
 
 
 def learner_slow(records: Records) -> Finding | None:
-    """Fewer learner steps for each actor step than were asked for, or each of them far slower than this machine's matrix products."""
+    """Fewer learner steps per actor step than asked for, or learner steps far slower than this machine's matrix products."""
     wanted = records.setting("updates_per_actor_step")
     if records.live is not None and records.hub_fresh:
         wanted = records.live.clocks.get("updates_per_actor_step") or wanted
     window = records.readings[-max(10, len(records.readings) // 5) :]
     seen = None
     if wanted and len(window) >= 10 and window[-1].clocks.actor_step > window[0].clocks.actor_step:
-        learned, lived = (getattr(window[-1].clocks, name) - getattr(window[0].clocks, name) for name in ("learner_step", "actor_step"))
-        seen = learned / lived
+        first, last = window[0].clocks, window[-1].clocks
+        seen = (last.learner_step - first.learner_step) / (last.actor_step - first.actor_step)
     times = records.newest("clock/learner_step_ms", 5)
     took = float(np.median(times)) if len(times) else None
     possible = expected_ms(records) if took is not None and took > limits.SLOW_MS else None
@@ -93,7 +93,7 @@ def learner_slow(records: Records) -> Finding | None:
 
 
 def expected_ms(records: Records) -> float | None:
-    """What a learner step would take if it were matrix products alone, at a third of what this machine can do, and a millisecond."""
+    """Estimated time of a learner step: its matrix products at a third of this machine's speed, plus one millisecond."""
     hidden, batch = records.setting("hidden"), records.setting("batch_size")
     if not records.here or records.machine is None or not hidden or not batch:
         return None
@@ -110,7 +110,7 @@ def expected_ms(records: Records) -> float | None:
 
 
 def updates_dropped(records: Records) -> Finding | None:
-    """Not made, because a number in them was not finite."""
+    """Updates that were dropped because they contained a NaN or infinite value."""
     steps, counts = records.series("learner/dropped_updates")
     if not len(counts) or counts[-1] <= 0:
         return None
