@@ -5,7 +5,6 @@ The checks are the same, on fewer records: a check whose data is missing reports
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +19,7 @@ from tandem.doctor.findings import NOTE, Finding
 from tandem.doctor.records import Live, Records
 from tandem.doctor.texts import Language, describe
 from tandem.link.client import ActorClient
-from tandem.types import Spec
+from tandem.runs.folder import RunFolder
 
 LOOK_EVERY_ROWS = 20
 ROWS_KEPT = 400
@@ -51,7 +50,7 @@ class OnceReporter:
 def watch_trainer(path: Path) -> Callable[[dict[str, Any]], list[str]]:
     """For `Trainer.watch`: checks the newest rows of metrics every few rows."""
     rows: deque[dict[str, Any]] = deque(maxlen=ROWS_KEPT)
-    reporter, described = OnceReporter(), {}
+    reporter, folder = OnceReporter(), RunFolder(path)
     count = 0
 
     def watch(row: dict[str, Any]) -> list[str]:
@@ -60,11 +59,9 @@ def watch_trainer(path: Path) -> Callable[[dict[str, Any]], list[str]]:
         count += 1
         if count % LOOK_EVERY_ROWS:
             return []
-        if not described:  # read late: the run folder does not exist at first
-            described.update(json.loads((path / "config.json").read_text()))
-        spec, config = Spec.from_json(described["spec"]), described["config"]
-        records = Records(time.time(), described["task"], spec, config, rows=list(rows))
-        return reporter.new_lines(run_checks(records), {"run": str(path), "task": described["task"]})
+        info = folder.info  # not before there is a folder
+        records = Records(time.time(), info.task, info.spec, info.settings, info.kind, rows=list(rows))
+        return reporter.new_lines(run_checks(records), {"run": str(path), "task": info.task})
 
     return watch
 
