@@ -97,7 +97,7 @@ class HubSource:
     """A hub's numbers, for its page."""
 
     def __init__(self, hub: Hub, described: dict[str, Any]) -> None:
-        self.run, self.stage, self.described = hub.run, hub.stage, described
+        self.run, self.remote, self.described = hub.run, hub.remote, described
         self.live, self.findings = hub.live, hub.findings
 
 

@@ -21,7 +21,7 @@ from tandem.dashboard.series import Tail
 from tandem.doctor.diagnosis import diagnose_run
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.folder import run_token
-from tandem.link.guard import Receive, Scope, Send, Strangers, guarded
+from tandem.link.guard import Receive, Scope, Send, UnknownConnections, guarded
 from tandem.runs.clocks import hub_clocks
 
 Say = Callable[[str], None]
@@ -32,7 +32,7 @@ SILENT_S = 120.0
 class FolderSource:
     """The numbers of a run without a hub: one that is over, or one that trains in a single process (PPO, `--sync`)."""
 
-    stage = None
+    remote = None
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -109,7 +109,7 @@ def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, bro
 
 def server(app: FastAPI, token: str) -> uvicorn.Server:
     """The app behind the same guard as a hub's."""
-    return uvicorn.Server(guarded(app, _no_actors, token, Strangers(32, 10.0), timeout_graceful_shutdown=1))
+    return uvicorn.Server(guarded(app, _no_actors, token, UnknownConnections(32, 10.0), timeout_graceful_shutdown=1))
 
 
 async def _no_actors(scope: Scope, receive: Receive, send: Send) -> None:

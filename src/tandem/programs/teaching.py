@@ -35,7 +35,7 @@ from tandem.envs.registry import TASKS, make
 from tandem.envs.scenery import Scenery
 from tandem.link.client import ActorClient
 from tandem.link.folder import run_token
-from tandem.link.hub import Hub
+from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
 from tandem.teleop.mapping import axis_names
 from tandem.teleop.operator import Still
@@ -66,7 +66,7 @@ def teach(
     device = hand(spec)
     run = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
     (run / "config.json").write_text(json.dumps({"task": task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": {}}))
-    hub = Hub(run, host=host, port=port)
+    hub = Hub(run, HubConfig(host=host, port=port))
     mount(hub)
     serving = threading.Thread(target=hub.serve, name="hub", daemon=True)
     serving.start()
@@ -207,7 +207,7 @@ class Teacher:
             self._obey(order.command, order.detail, order)
         newest = self._client.control()
         if newest is not None:
-            self._steering.steer(newest[0].holder, newest[0].axes, newest[1], newest[0].fine)
+            self._steering.steer(newest[0].holder, newest[0].axes, newest[1])
         if self.phase != "recording" or self._stays or self._steering.stands:
             self._steering.watch_hand()
         while self._steering.orders:
