@@ -167,9 +167,9 @@ def key_to_action(samples: int) -> np.ndarray:
             burners = [(work, ())] * (os.cpu_count() or 1)
             hears, tells = CONTEXT.Pipe(duplex=False)
             with processes((act_there, (run, Path(name) / "spool", tells)), *burners):
-                while hub._loop is None or not hub.stage.actors():
+                while hub.loop is None or not hub.remote.actors():
                     time.sleep(0.05)
-                steering = asyncio.run_coroutine_threadsafe(_steer(hub, spec, samples), hub._loop)
+                steering = asyncio.run_coroutine_threadsafe(_steer(hub, spec, samples), hub.loop)
                 executed = []
                 while not steering.done():  # a full pipe would hold up the robot
                     if hears.poll(0.05):
@@ -183,9 +183,9 @@ def key_to_action(samples: int) -> np.ndarray:
 
 async def _steer(hub: Hub, spec: Spec, samples: int) -> list[tuple[float, np.ndarray]]:
     """As a page does, in the hub's loop: 20 signs of life a second, and now and then another direction. Returns when, and which."""
-    source, page, chance = hub.stage.actors()[0], "page", random.Random(0)
+    source, page, chance = hub.remote.actors()[0], "page", random.Random(0)
     asked = []
-    hub.stage.take(page, source)
+    hub.remote.take_control(page, source)
     for number in range(samples):
         wanted = np.zeros(spec.action_dim)  # turns a little to and fro: nothing that a limit of the task would change
         wanted[3 + number % 3] = 0.05 + 0.001 * (number % 7)
@@ -193,9 +193,9 @@ async def _steer(hub: Hub, spec: Spec, samples: int) -> list[tuple[float, np.nda
         asked.append((time.monotonic(), wanted))
         until = time.monotonic() + 0.25 + 0.2 * chance.random()
         while time.monotonic() < until:
-            hub.stage.steer(page, list(wanted))
+            hub.remote.steer(page, list(wanted))
             await asyncio.sleep(0.05)
-    hub.stage.let_go(page)
+    hub.remote.release_control(page)
     return asked
 
 

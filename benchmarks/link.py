@@ -109,9 +109,9 @@ def burn(seconds: float) -> None:
 
 
 def serve(run: Path, port: int) -> None:
-    from tandem.link.hub import Hub
+    from tandem.link.hub import Hub, HubConfig
 
-    Hub(run, port=port).serve()
+    Hub(run, HubConfig(port=port)).serve()
 
 
 class HubProcess:

@@ -57,10 +57,10 @@ def serve_with_page(run: Path, port: int) -> None:
     """A hub as `tandem train` starts one."""
     from tandem.dashboard.mount import mount_on_hub
     from tandem.doctor.diagnosis import for_hub
-    from tandem.link.hub import Hub
+    from tandem.link.hub import Hub, HubConfig
     from tandem.runs.clocks import hub_clocks
 
-    hub = Hub(run, port=port, clocks=lambda counts: hub_clocks(counts, 50), findings=for_hub(run))
+    hub = Hub(run, HubConfig(port=port), clocks=lambda counts: hub_clocks(counts, 50), findings=for_hub(run))
     mount_on_hub(hub, print)
     hub.serve()
 

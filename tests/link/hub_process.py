@@ -8,18 +8,17 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tandem.link.hub import Hub
+from tandem.link.hub import Hub, HubConfig
 
 
 def main(run: Path, options: dict[str, Any]) -> None:
     """Serve until killed. `file_limit`: no file may grow beyond it; `jumping_clock`: a wall clock that nobody should trust."""
     file_limit = options.pop("file_limit", None)
-    if options.pop("jumping_clock", False):
-        options["wall"] = lambda: time.time() + random.uniform(-1e6, 1e6)
+    wall = (lambda: time.time() + random.uniform(-1e6, 1e6)) if options.pop("jumping_clock", False) else time.time
     for name in ("certificate", "key"):
         if name in options:
             options[name] = Path(options[name])
-    hub = Hub(run, **options)
+    hub = Hub(run, HubConfig(**options), wall=wall)
     if file_limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (file_limit, resource.RLIM_INFINITY))
     hub.serve()

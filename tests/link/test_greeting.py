@@ -24,6 +24,7 @@ from tandem.errors import (
 )
 from tandem.link import messages
 from tandem.link.client import ActorClient
+from tandem.link.messages import PROTOCOL
 from tandem.types import Entry
 from tests.waiting import wait_for
 
@@ -55,7 +56,7 @@ def test_a_wrong_token(hub: HubProcess, tmp_path: Path) -> None:
 
 def test_another_protocol(hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tandem.link.client.PROTOCOL", 99)
-    refused(client(hub, tmp_path), ProtocolMismatch, "version 99 of the protocol, this hub speaks 2.*same version of Tandem")
+    refused(client(hub, tmp_path), ProtocolMismatch, f"version 99 of the protocol, this hub speaks {PROTOCOL}.*same version of Tandem")
     assert refusals(hub)[-1]["code"] == "protocol"
 
 
@@ -82,14 +83,14 @@ def test_another_reward_of_the_same_task_is_refused_although_the_hash_is_the_sam
 
 def test_a_spec_that_cannot_be_read_is_refused_too(hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(SPEC), "hash", property(lambda self: "0" * 16))
-    refused(client(hub, tmp_path), LinkSpecMismatch, "the same words, but another hash")
+    refused(client(hub, tmp_path), LinkSpecMismatch, "the same description, but another hash")
 
 
 def test_more_actors_than_the_hub_takes(hub: HubProcess, tmp_path: Path) -> None:
     actors = [client(hub, tmp_path) for _ in range(3)]
     for actor in actors:
         actor.connect()
-    refused(client(hub, tmp_path), HubBusy, "3 actors are connected, as many as this hub takes")
+    refused(client(hub, tmp_path), HubBusy, "3 actors are connected, the most this hub accepts")
     actors[0].close()
     wait_for(lambda: hub.api("status")["actors"] == 2)
     late = client(hub, tmp_path)

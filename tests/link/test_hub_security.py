@@ -26,7 +26,7 @@ from tests.waiting import wait_for
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory):
-    with HubProcess(make_run(tmp_path_factory.mktemp("hub") / "run"), max_strangers=8, timeout_s=1.0) as hub:
+    with HubProcess(make_run(tmp_path_factory.mktemp("hub") / "run"), max_unknown_connections=8, timeout_s=1.0) as hub:
         yield hub
 
 

@@ -62,7 +62,7 @@ EXAMPLES = [
     Scene({"bodies": ["world"], "geoms": [{"body": 0, "type": "box", "size": [1.0, 1.0, 0.1]}], "control_hz": 10.0}),
     View(3, 14, 1200, "person", "page-1", "running", "", 0.0, None, [0.5, -1.0], {"q": [0.1, 0.2]}, bytes(56)),
     Camera("close", b"a picture"),
-    Control("page-1", [0.0, 0.25, -1.0], 7, False),
+    Control("page-1", [0.0, 0.25, -1.0], 7),
 ]
 STEPS = Steps(7, True, [Record("a.0", 0, b"one"), Record("a.1", 0, b""), Record("a.0", 1, b"three"), Record("a.0", EPISODE_END, b"end")])
 
@@ -79,7 +79,7 @@ def behind(fields: dict[str, Any], payload: str) -> bytes:
 
 
 def test_every_kind_has_an_example_here() -> None:
-    assert {example.kind for example in EXAMPLES} == set(messages._KINDS)
+    assert {example.kind for example in EXAMPLES} == set(messages.KINDS)
     assert {example.kind for example in EXAMPLES} | {"steps", "policy"} == set(ALL_KINDS)
 
 
@@ -103,7 +103,9 @@ def test_any_steps_come_back(records: list[Record]) -> None:
     assert isinstance(back, Steps) and list(back.records) == records
 
 
-@given(st.sampled_from(COMMANDS), names, st.dictionaries(names, st.none() | st.booleans() | st.integers(-1000, 1000) | names, max_size=5))
+@given(
+    st.sampled_from(list(COMMANDS)), names, st.dictionaries(names, st.none() | st.booleans() | st.integers(-1000, 1000) | names, max_size=5)
+)
 def test_any_command_comes_back(command: str, to: str, detail: dict[str, Any]) -> None:
     message = Command(command, to, detail)
     assert parse(message.pack(), FROM_HUB) == message

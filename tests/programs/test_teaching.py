@@ -32,20 +32,20 @@ class Recording:
 
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
-        wait_for(lambda: self.hub is not None and self.hub._loop is not None and self.do(self.hub.stage.actors), what="the robot")
-        self.source = self.do(self.stage.actors)[0]
-        self.do(self.stage.watch, self.source, self.views.append)
+        wait_for(lambda: self.hub is not None and self.hub.loop is not None and self.do(self.hub.remote.actors), what="the robot")
+        self.source = self.do(self.remote.actors)[0]
+        self.do(self.remote.watch, self.source, self.views.append)
         wait_for(lambda: self.views, what="a view")
 
     @property
-    def stage(self) -> Any:
+    def remote(self) -> Any:
         assert self.hub is not None
-        return self.hub.stage
+        return self.hub.remote
 
     def do(self, function: Callable[..., Any], *arguments: Any) -> Any:
         done, result = threading.Event(), []
-        assert self.hub is not None and self.hub._loop is not None
-        self.hub._loop.call_soon_threadsafe(lambda: (result.append(function(*arguments)), done.set()))
+        assert self.hub is not None and self.hub.loop is not None
+        self.hub.loop.call_soon_threadsafe(lambda: (result.append(function(*arguments)), done.set()))
         assert done.wait(5)
         return result[0]
 
@@ -55,18 +55,18 @@ class Recording:
         return self.do(self.hub.live)["recording"]
 
     def order(self, what: str) -> None:
-        assert self.do(self.stage.order, "record", self.source, {"what": what}) == ""
+        assert self.do(self.remote.command, "record", self.source, {"what": what}) == ""
 
     def reach(self) -> None:
         """Take control and bring the tool to the ball, as the page shows it."""
-        assert self.do(self.stage.take, "page-1", self.source) == ""
+        assert self.do(self.remote.take_control, "page-1", self.source) == ""
         wait_for(lambda: self.views[-1].holder == "page-1", what="control")
         self.order("start")
 
         def arrived() -> bool:
             seen = self.views[-1].observation
             wanted = (np.array(seen["to_ball"]) - seen["command_offset"]) / 0.03
-            self.do(self.stage.steer, "page-1", list(wanted / max(1.0, np.abs(wanted).max())))
+            self.do(self.remote.steer, "page-1", list(wanted / max(1.0, np.abs(wanted).max())))
             return self.state["phase"] == "judging"
 
         wait_for(arrived, what="the ball")
@@ -106,11 +106,11 @@ def test_a_person_may_be_the_judge(tmp_path: Path) -> None:
     recording = Recording(tmp_path, 1, reward_source="person")
     recording.order("start")
     wait_for(lambda: recording.views[-1].step >= 2, what="steps")
-    recording.do(recording.stage.order, "label", recording.source, {"success": False})
+    recording.do(recording.remote.command, "label", recording.source, {"success": False})
     wait_for(lambda: recording.state["phase"] == "judging", what="the end")
     recording.order("keep")
     wait_for(lambda: "only successes are kept" in recording.views[-1].notice, what="the objection")
-    recording.do(recording.stage.order, "label", recording.source, {"success": True})  # on second thoughts
+    recording.do(recording.remote.command, "label", recording.source, {"success": True})  # on second thoughts
     wait_for(lambda: "keep, discard or redo?" in recording.views[-1].notice, what="the question")
     recording.order("keep")
     recording.thread.join(10)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from stage_rig import STEADY, Page, Rig
+from remote_rig import STEADY, Page, Rig
 
 from tandem.data.journal import Journal
 from tandem.link.messages import View
@@ -29,7 +29,7 @@ def rigs(tmp_path: Path) -> Iterator[Callable[..., Rig]]:
 
 def watched(rig: Rig) -> list[View]:
     seen: list[View] = []
-    rig.do(rig.hub.stage.watch, rig.source, seen.append)
+    rig.do(rig.hub.remote.watch, rig.source, seen.append)
     wait_for(lambda: seen, what="a view")
     return seen
 
@@ -88,7 +88,7 @@ def test_a_page_that_is_lost_while_holding_leaves_the_robot_standing_until_someb
     page.be_silent()
     silent = time.monotonic()
     if how == "gone":
-        rig.do(rig.hub.stage.gone, page.name)
+        rig.do(rig.hub.remote.page_closed, page.name)
     wait_for(lambda: seen[-1].state == "holding" and not any(seen[-1].action), what="standing still")
     assert time.monotonic() - silent < (0.3 if how == "gone" else 0.7)  # 0.3 s of silence, a control period of 0.1 s, and some air
     assert "standing still" in seen[-1].notice and seen[-1].who == "nobody"
@@ -97,8 +97,8 @@ def test_a_page_that_is_lost_while_holding_leaves_the_robot_standing_until_someb
     steps = rig.newest_steps()
     time.sleep(0.3)
     assert rig.newest_steps() == steps, "a robot that nobody holds makes no step"
-    assert rig.do(rig.hub.stage.holder, rig.source) == ""
-    rig.do(rig.hub.stage.order, "resume", rig.source, {})
+    assert rig.do(rig.hub.remote.holder, rig.source) == ""
+    rig.do(rig.hub.remote.command, "resume", rig.source, {})
     wait_for(lambda: seen[-1].who == "policy" and seen[-1].state == "running", what="the policy")
 
 
@@ -108,14 +108,14 @@ def test_stop_works_whatever_the_actor_does(rigs: Callable[..., Rig]) -> None:
     page.axes = [1.0, 1.0, 1.0]
     page.take()
     wait_for(lambda: seen[-1].who == "person", what="a hand")
-    rig.do(rig.hub.stage.order, "stop", "actors", {"stay": True})
+    rig.do(rig.hub.remote.command, "stop", "actors", {"stay": True})
     wait_for(lambda: seen[-1].state == "stopped", what="the stop")
     steps = rig.newest_steps()
     time.sleep(0.3)
     assert rig.newest_steps() == steps and page.take() == "", "the page may hold it, but it does not move"
     assert rig.acting
-    rig.do(rig.hub.stage.order, "pause", "actors", {})
-    rig.do(rig.hub.stage.order, "stop", "actors", {})  # also while stopped and paused
+    rig.do(rig.hub.remote.command, "pause", "actors", {})
+    rig.do(rig.hub.remote.command, "stop", "actors", {})  # also while stopped and paused
     wait_for(lambda: not rig.acting, what="its end")
 
 
@@ -125,7 +125,7 @@ def test_labels_end_the_episode_and_are_its_reward(rigs: Callable[..., Rig]) -> 
     for number, success in enumerate((True, False, None), start=1):
         step = seen[-1].steps
         wait_for(lambda step=step: seen[-1].steps >= step + 3, what="steps")
-        rig.do(rig.hub.stage.order, "label", rig.source, {"success": success})
+        rig.do(rig.hub.remote.command, "label", rig.source, {"success": success})
         wait_for(lambda number=number: len(rig.ends()) == number, what="the end")
     ends = [(end.reward, end.terminated, end.truncated, end.success) for end in rig.ends()]
     assert ends == [(1.0, True, False, True), (0.0, True, False, False), (0.0, False, True, False)]
@@ -143,7 +143,7 @@ def test_an_episode_that_ends_by_itself_waits_for_the_person_who_has_to_judge_it
     # thirty steps towards a corner, and time is up; the simulation's own word does not count
     wait_for(lambda: "was it a success?" in seen[-1].notice, what="the question")
     assert seen[-1].state == "holding" and rig.ends() == []
-    rig.do(rig.hub.stage.order, "label", rig.source, {"success": True})
+    rig.do(rig.hub.remote.command, "label", rig.source, {"success": True})
     [end] = wait_for(rig.ends, what="the end")[:1]
     assert (end.reward, end.terminated, end.success) == (1.0, True, True)
 
@@ -154,7 +154,7 @@ def test_a_discarded_episode_stays_in_the_file_and_is_not_given_to_learn_from(ri
     wait_for(lambda: len(rig.stored()) >= 3, what="steps")
     received = rig.trainer.receive()
     assert received and rig.trainer.discarded() == set()
-    rig.do(rig.hub.stage.order, "record", rig.source, {"what": "discard"})
+    rig.do(rig.hub.remote.command, "record", rig.source, {"what": "discard"})
     [(source, thrown)] = wait_for(rig.trainer.discarded, what="the word of it")
     assert source == received[0].source
     wait_for(lambda: seen[-1].episode > thrown and any(step.episode > thrown for step in rig.stored()), what="another episode")

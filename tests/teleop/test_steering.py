@@ -62,8 +62,6 @@ def test_the_hand_that_took_over_is_the_one_that_is_followed(clock: Clock) -> No
     np.testing.assert_array_equal(operator.decide(SEEN, POLICY)[0], np.array([0.5, 0, -1.0], np.float32))
     operator.steer("page-1", [float("nan"), 0.25], clock.now)  # no number is no motion; a missing axis rests
     np.testing.assert_array_equal(operator.decide(SEEN, POLICY)[0], np.array([0, 0.25, 0], np.float32))
-    operator.steer("page-1", [1, 1, 1], clock.now, fine=True)
-    np.testing.assert_array_equal(operator.decide(SEEN, POLICY)[0], np.full(3, 0.25, np.float32))
 
 
 def test_a_silent_hand_stops_the_motion_and_the_policy_does_not_go_on_by_itself(clock: Clock) -> None:

@@ -167,7 +167,7 @@ class ControlLoop:
             newest = self._client.control()
             if newest is not None:
                 control, at = newest
-                self._steering.steer(control.holder, control.axes, at, control.fine)
+                self._steering.steer(control.holder, control.axes, at)
             if self._stands() or self._judging:
                 self._steering.watch_hand()
             while self._steering.orders:

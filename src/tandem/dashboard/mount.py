@@ -97,7 +97,7 @@ class HubSource:
     """A hub's numbers, for its page."""
 
     def __init__(self, hub: Hub) -> None:
-        self.run, self.stage, self.info = hub.run, hub.stage, hub.info
+        self.run, self.remote, self.info = hub.run, hub.remote, hub.info
         self.live, self.findings = hub.live, hub.findings
 
 

@@ -28,7 +28,7 @@ from tandem.dashboard.advice import advise, clock_words, expected, figures, refe
 from tandem.dashboard.plots import in_iterations, plots
 from tandem.dashboard.series import Series
 from tandem.link.messages import Camera, View
-from tandem.link.stage import Stage
+from tandem.link.remote_control import RemoteControl
 from tandem.runs.folder import RunFolder, RunInfo
 from tandem.runs.lines import Tail
 from tandem.teleop.mapping import Mapping
@@ -55,7 +55,7 @@ class Source(Protocol):
     def run(self) -> Path: ...
 
     @property
-    def stage(self) -> Stage | None:
+    def remote(self) -> RemoteControl | None:
         """Who holds control; None where nothing can be controlled."""
         ...
 
@@ -134,7 +134,7 @@ class Pages:
         self._failed: set[str] = set()
         own = self._folder.mapping_file
         file = mapping or (own if own.exists() else None)
-        self._mapping = None if source.stage is None else Mapping.load(source.info.spec.action_dim, file)
+        self._mapping = None if source.remote is None else Mapping.load(source.info.spec.action_dim, file)
 
     # ---- one page
 
@@ -173,8 +173,8 @@ class Pages:
 
     def _close(self, page: Page) -> None:
         self._pages.pop(page.id, None)
-        if self._source.stage is not None:
-            self._source.stage.gone(page.id)
+        if self._source.remote is not None:
+            self._source.remote.page_closed(page.id)
         self._watch_what_is_looked_at()
 
     def _hello(self, page: Page) -> dict[str, Any]:
@@ -185,7 +185,7 @@ class Pages:
             "run": str(self._source.run),
             "task": info.task,
             "spec": info.spec.to_json(),
-            "live": self._source.stage is not None,
+            "live": self._source.remote is not None,
             "episodes": self._folder.journal.exists(),
             "ppo": in_iterations(info.kind),
             "plots": plots(info.kind),
@@ -208,10 +208,10 @@ class Pages:
 
     def _obey(self, page: Page, order: Map[str, Any]) -> str | None:
         """The problem, empty if there is none; None where no answer is wanted."""
-        stage, do = self._source.stage, order["do"]
+        remote, do = self._source.remote, order["do"]
         if do == "look":
             page.source, page.camera, page.visible = str(order["source"]), str(order.get("camera", "")), bool(order["visible"])
-            scene = None if stage is None else stage.scene(page.source)
+            scene = None if remote is None else remote.scene(page.source)
             if scene is not None:
                 page.replace("scene", json.dumps({"kind": "scene", "source": page.source, "scene": scene}))
             self._watch_what_is_looked_at()
@@ -219,20 +219,20 @@ class Pages:
         if do == "ping":
             page.tell(json.dumps({"kind": "pong", "number": order.get("number")}))
             return None
-        if stage is None:
+        if remote is None:
             return "this run is over: there is nothing to control"
         if do == "steer":
-            stage.steer(page.id, self._axes(order))
+            remote.steer(page.id, self._axes(order))
             return None
         if do == "take":
-            return stage.take(page.id, page.source)
+            return remote.take_control(page.id, page.source)
         if do == "let_go":
-            stage.let_go(page.id)
+            remote.release_control(page.id)
             return ""
         if do == "robot" and order["command"] in ROBOT_ORDERS:
-            return stage.order(order["command"], page.source, dict(order.get("detail") or {}))
+            return remote.command(order["command"], page.source, dict(order.get("detail") or {}))
         if do == "run" and order["command"] in RUN_ORDERS:
-            return stage.order(order["command"], str(order.get("to", "all")), {})
+            return remote.command(order["command"], str(order.get("to", "all")), {})
         raise ValueError(f"no such order: {do!r:.50}")
 
     def _axes(self, order: Map[str, Any]) -> Sequence[float]:
@@ -249,25 +249,25 @@ class Pages:
 
     def _watch_what_is_looked_at(self) -> None:
         """Ask the actors that are looked at for views, and no others."""
-        stage = self._source.stage
-        if stage is None:
+        remote = self._source.remote
+        if remote is None:
             return
         wanted = {(page.source, page.camera) for page in self._pages.values() if page.visible and page.source}
         for source, camera in self._unwatch.keys() - wanted:
             self._unwatch.pop((source, camera))()
         for source, camera in wanted - self._unwatch.keys():
-            self._unwatch[source, camera] = stage.watch(source, lambda view, s=source, c=camera: self._seen(stage, s, c, view), camera)
+            self._unwatch[source, camera] = remote.watch(source, lambda view, s=source, c=camera: self._seen(remote, s, c, view), camera)
 
-    def _seen(self, stage: Stage, source: str, camera: str, view: View) -> None:
+    def _seen(self, remote: RemoteControl, source: str, camera: str, view: View) -> None:
         with self._isolated("view"):
-            self._pass_on(stage, source, camera, view)
+            self._pass_on(remote, source, camera, view)
 
-    def _pass_on(self, stage: Stage, source: str, camera: str, view: View) -> None:
+    def _pass_on(self, remote: RemoteControl, source: str, camera: str, view: View) -> None:
         """A view of a robot, to everyone who looks at it like this: put into bytes once."""
         fields = view.fields()
         poses = fields.pop("poses")
         frame = _frame({"kind": "view", "source": source, **fields}, poses)
-        picture = stage.picture(source) if camera else None
+        picture = remote.picture(source) if camera else None
         looking = [page for page in self._pages.values() if page.visible and (page.source, page.camera) == (source, camera)]
         for page in looking:
             page.frame("view", frame)
@@ -276,7 +276,7 @@ class Pages:
             frame = _frame({"kind": "camera", "source": source, "name": picture.name}, picture.picture)
             for page in looking:
                 page.frame("camera", frame)
-        scene = stage.scene(source)
+        scene = remote.scene(source)
         if scene is not None and scene is not self._scenes.get(source):
             self._scenes[source] = scene
             text = json.dumps({"kind": "scene", "source": source, "scene": scene})
@@ -322,7 +322,7 @@ class Pages:
             page.replace("state", text)
 
     def _state(self) -> dict[str, Any]:
-        live, stage = self._source.live(), self._source.stage
+        live, remote = self._source.live(), self._source.remote
         spec, config = self._source.info.spec, self._source.info.settings
         clocks, every = live.get("clocks", {}), int(config.get("steps_per_update") or 0)
         seen = figures(self._series, clocks, config, spec.return_range)
@@ -338,8 +338,8 @@ class Pages:
             advice = advise(seen)
             state["advice"] = {"phase": advice.phase, "do": advice.do, "because": advice.because}
             state["reference"] = {"rows": reference(seen.clocks, every), "expected": expected(seen.clocks.learner_step)}
-        if stage is not None:
-            state["control"] = {source: _control(stage, source) for source in stage.actors()}
+        if remote is not None:
+            state["control"] = {source: _control(remote, source) for source in remote.actors()}
         return state
 
     def _buffers(self, config: Map[str, Any], live: Map[str, Any]) -> dict[str, Any]:
@@ -381,11 +381,11 @@ class Pages:
             page.tell(text)
 
 
-def _control(stage: Stage, source: str) -> dict[str, Any]:
+def _control(remote: RemoteControl, source: str) -> dict[str, Any]:
     """Who holds an actor, for a page that gets no views of it."""
-    view = stage.newest(source)
+    view = remote.newest_view(source)
     fields = {} if view is None else {name: getattr(view, name) for name in ("who", "state", "notice", "episode", "step")}
-    return {"holder": stage.holder(source), **fields}
+    return {"holder": remote.holder(source), **fields}
 
 
 def _json(message: Map[str, Any]) -> str:

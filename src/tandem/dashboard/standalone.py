@@ -18,7 +18,7 @@ from fastapi import FastAPI
 from tandem.dashboard.mount import mount
 from tandem.doctor.diagnosis import diagnose_run
 from tandem.errors import ConfigError
-from tandem.link.guard import Receive, Scope, Send, Strangers, guarded
+from tandem.link.guard import Receive, Scope, Send, UnknownConnections, guarded
 from tandem.runs.clocks import hub_clocks
 from tandem.runs.folder import RunFolder, RunInfo, read_json
 from tandem.runs.lines import Tail
@@ -31,7 +31,7 @@ SILENT_S = 120.0
 class FolderSource:
     """The numbers of a run without a hub: one that is over, or one that trains in a single process (PPO, `--sync`)."""
 
-    stage = None
+    remote = None
 
     def __init__(self, run: Path) -> None:
         self.run = run
@@ -102,7 +102,7 @@ def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, bro
 
 def server(app: FastAPI, token: str) -> uvicorn.Server:
     """The app behind the same guard as a hub's."""
-    return uvicorn.Server(guarded(app, _no_actors, token, Strangers(32, 10.0), timeout_graceful_shutdown=1))
+    return uvicorn.Server(guarded(app, _no_actors, token, UnknownConnections(32, 10.0), timeout_graceful_shutdown=1))
 
 
 async def _no_actors(scope: Scope, receive: Receive, send: Send) -> None:

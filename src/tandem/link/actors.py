@@ -1,7 +1,7 @@
-"""One connected actor as the hub sees it: what it said, what it was told, what is on its way to it.
+"""One connected actor at the hub: what it reported, and what waits to be sent to it.
 
-What waits to be sent is bounded whatever the actor does: the newest policy only, one acknowledgement for all groups so far, one
-credit, the newest control, and a few commands.
+The queue to an actor is bounded, whatever the actor does: the newest policy only, one acknowledgement for all groups so far, one
+credit, the newest steering command, and a few commands.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RATE_OVER_S = 5.0
 
 
 class Rate:
-    """Counts per second over the last seconds, from a clock that only runs forward."""
+    """Counts per second over the last five seconds, by a monotonic clock."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[float, int]] = deque()
@@ -39,8 +39,8 @@ class Rate:
 
 
 @dataclass(eq=False)
-class ActorLine:
-    """A connection that was welcomed."""
+class ActorConnection:
+    """One connection of an actor that has joined."""
 
     hello: Hello
     send: Send
@@ -50,24 +50,25 @@ class ActorLine:
     last_seen: float = 0.0
     statistics: Statistics | None = None
     stored: int = 0
-    """Steps committed on this connection, its own and those it drained."""
+    """Steps committed over this connection: its own, and those of other processes that it sent for them."""
     rejected: int = 0
     last_rejection: str = ""
-    under_way: int = 0
-    """Bytes that came in and are not committed yet."""
+    uncommitted_bytes: int = 0
+    """Bytes of steps that arrived and are not committed yet."""
     last_group: int = 0
     rate: Rate = field(default_factory=Rate)
 
     def __post_init__(self) -> None:
         self.account = Account(self.hello.rows)
-        """What it may do (pace `fast`)."""
+        """Steps it may make (pace `fast`)."""
         self._wake = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self._policy: tuple[int, bytes] | None = None
         self._policy_under_way: int | None = None
+        """Version that was sent and that the actor has not reported as received."""
         self._acknowledge: int | None = None
         self._rejected_since = 0
-        self._told_credit = 0
+        self._sent_credit = 0
         self._credit_due = False
         self._heard: Heard | None = None
         self._trouble: Trouble | None = None
@@ -78,15 +79,20 @@ class ActorLine:
     def fast(self) -> bool:
         return self.hello.pace == "fast"
 
-    # ---- what is to be sent, from the hub's loop
+    def continue_from(self, before: ActorConnection) -> None:
+        """Take over the counts of an earlier connection of the same process."""
+        self.stored, self.rejected, self.last_rejection, self.rate = before.stored, before.rejected, before.last_rejection, before.rate
+        self.statistics = before.statistics
 
-    def policy(self, version: int, frame: bytes) -> None:
-        """The newest one; it takes the place of one that has not been sent yet."""
+    # ---- what to send, from the hub's loop
+
+    def send_policy(self, version: int, frame: bytes) -> None:
+        """Replaces one that has not been sent yet."""
         self._policy = (version, frame)
         self._wake.set()
 
-    def tell(self, statistics: Statistics, wall_time: float) -> None:
-        """What the actor said of itself, and the answer to it."""
+    def take_statistics(self, statistics: Statistics, wall_time: float) -> None:
+        """Store the actor's report and answer it."""
         self.statistics = statistics
         self._heard = Heard(statistics.sent_at, wall_time)
         if statistics.received == self._policy_under_way:
@@ -98,26 +104,26 @@ class ActorLine:
         self._rejected_since += rejected
         self._wake.set()
 
-    def tell_credit(self) -> None:
-        """If it may stand still for want of it: else the next acknowledgement, which is on its way or not needed yet, brings it."""
-        if self._told_credit < self.hello.rows and self.account.outstanding > self._told_credit:
+    def send_credit(self) -> None:
+        """Only if the actor may be waiting for it. Otherwise the next acknowledgement carries it."""
+        if self._sent_credit < self.hello.rows and self.account.outstanding > self._sent_credit:
             self._credit_due = True
             self._wake.set()
 
-    def trouble(self, message: Trouble) -> None:
+    def send_trouble(self, message: Trouble) -> None:
         self._trouble = message
         self._wake.set()
 
-    def command(self, command: Command) -> bool:
-        """False if too many wait already: an actor that reads nothing is not told more."""
+    def send_command(self, command: Command) -> bool:
+        """False if too many wait already: the actor does not read."""
         if len(self._commands) >= MAX_COMMANDS:
             return False
         self._commands.append(command)
         self._wake.set()
         return True
 
-    def control(self, control: Control) -> None:
-        """What a person's hand does now; it takes the place of what has not been sent yet."""
+    def send_control(self, control: Control) -> None:
+        """The newest steering command; replaces one that has not been sent yet."""
         self._control = control
         self._wake.set()
 
@@ -126,7 +132,7 @@ class ActorLine:
         self._wake.set()
 
     async def deliver(self) -> None:
-        """Send what is to be sent, in an order that makes sense, until the connection ends."""
+        """Send what is queued, commands first, until the connection ends."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -134,19 +140,19 @@ class ActorLine:
                 code, reason = self._closing
                 await self.send({"type": "websocket.close", "code": code, "reason": reason})
                 return
-            while self._commands:  # before the steering that may belong to them
+            while self._commands:  # before the steering commands that may depend on them
                 await self._frame(self._commands.popleft().pack())
             if self._control is not None:
                 frame, self._control = self._control.pack(), None
                 await self._frame(frame)
             if self._acknowledge is not None:
-                self._told_credit, self._credit_due = self.account.outstanding, False
-                frame = Acknowledged(self._acknowledge, self._rejected_since, self._told_credit).pack()
+                self._sent_credit, self._credit_due = self.account.outstanding, False
+                frame = Acknowledged(self._acknowledge, self._rejected_since, self._sent_credit).pack()
                 self._acknowledge, self._rejected_since = None, 0
                 await self._frame(frame)
             if self._credit_due:
-                self._told_credit, self._credit_due = self.account.outstanding, False
-                await self._frame(Credit(self._told_credit).pack())
+                self._sent_credit, self._credit_due = self.account.outstanding, False
+                await self._frame(Credit(self._sent_credit).pack())
             if self._heard is not None:
                 frame, self._heard = self._heard.pack(), None
                 await self._frame(frame)
@@ -160,12 +166,12 @@ class ActorLine:
     async def _frame(self, data: bytes) -> None:
         await self.send({"type": "websocket.send", "bytes": data})
 
-    # ---- what is shown
+    # ---- what it shows
 
-    def view(self, now: float, newest: int, out_of_date_s: float) -> dict[str, Any]:
-        """What people see of it; seconds are ages, so no clock of another machine matters."""
-        told = self.statistics
-        version = told.version if told else -1
+    def view(self, now: float, newest: int, newer_since_s: float) -> dict[str, Any]:
+        """The actor as `/api/actors` shows it. Times are ages, so the clocks of two machines are never compared."""
+        reported = self.statistics
+        version = reported.version if reported else -1
         return {
             "name": self.hello.name,
             "source": self.hello.source,
@@ -174,19 +180,19 @@ class ActorLine:
             "pace": self.hello.pace,
             "rows": self.hello.rows,
             "version": version,
-            "policy_hash": told.policy_hash if told else "",
+            "policy_hash": reported.policy_hash if reported else "",
             "lag_versions": max(0, newest - version) if newest >= 0 and version >= 0 else None,
-            "lag_s": round(out_of_date_s, 3),
-            "steps": told.steps if told else 0,
+            "lag_s": round(newer_since_s, 3),
+            "steps": reported.steps if reported else 0,
             "steps_per_s": round(self.rate.per_s(now, self.stored), 2),
             "stored": self.stored,
             "rejected": self.rejected,
             "last_rejection": self.last_rejection,
             "last_seen_s": round(now - self.last_seen, 3),
             "connected_s": round(now - self.joined_at, 3),
-            "unacknowledged": told.unacknowledged if told else 0,
-            "spool_bytes": told.spool_bytes if told else 0,
-            "dropped": told.dropped if told else 0,
-            "round_trip_ms": round(told.round_trip_s * 1e3, 3) if told else 0.0,
-            "clock_difference_s": round(told.clock_difference_s, 3) if told else 0.0,
+            "unacknowledged": reported.unacknowledged if reported else 0,
+            "spool_bytes": reported.spool_bytes if reported else 0,
+            "dropped": reported.dropped if reported else 0,
+            "round_trip_ms": round(reported.round_trip_s * 1e3, 3) if reported else 0.0,
+            "clock_difference_s": round(reported.clock_difference_s, 3) if reported else 0.0,
         }

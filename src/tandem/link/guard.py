@@ -1,9 +1,10 @@
-"""Nobody comes in without the token: checked before anything else looks at a request, WebSocket or not.
+"""The token check. It comes before everything else, for HTTP requests and WebSockets alike.
 
-A program shows it in a header. A browser shows it once, as `/?token=TOKEN`, and gets a cookie that no script can read and that no
-other site can make it send; what a cookie opens, it opens only for pages of this very hub (`Origin`).
+A program sends the token in a header. A browser sends it once, as `/?token=TOKEN`, and gets a cookie that scripts cannot read and
+that other sites cannot make it send. Requests that change something, and WebSockets, are accepted by cookie only from pages of
+this hub (`Origin`).
 
-Connections that have not shown a token yet are few and short-lived, so that strangers cannot use up what the actors need.
+Connections that have not shown the token yet are limited in number, time and size, so that they cannot crowd out the actors.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _ADVICE = (
-    "This hub does not know you. Send the header 'Authorization: Bearer TOKEN' with the token of the run "
+    "The token is missing or wrong. Send the header 'Authorization: Bearer TOKEN' with the token of the run "
     "(the file 'token' in its folder on the learner's machine)."
 )
 _LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Tandem</title><style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:12vh auto;
 padding:0 1rem}input,button{font:inherit;padding:.5rem .7rem;width:100%;box-sizing:border-box;margin:.3rem 0}</style>
-<h1>Tandem</h1><p id="why">This page is for who has the token of the run: open the link that was printed when it started, or give the
-content of the file <code>token</code> in its folder.</p>
+<h1>Tandem</h1><p id="why">This page needs the token of the run. Open the link that was printed when the run started, or enter the
+content of the file <code>token</code> in the run folder.</p>
 <form action="/" method="get"><label for="token">Token</label><input id="token" name="token" type="password" autocomplete="off" autofocus>
 <button>Open the page</button></form><p><small>Programs: ADVICE</small></p></html>""".replace("ADVICE", _ADVICE)
 PAGE_HEADERS = [
-    # nothing is loaded from anywhere else, and nobody puts our buttons under theirs
+    # nothing is loaded from other sites, and no other site can put this page into a frame
     (
         b"content-security-policy",
         b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
@@ -47,73 +48,73 @@ PAGE_HEADERS = [
 ]
 
 MAX_FIRST_BYTES = 64 * 2**10
-"""What a connection may send before it has shown a token: request line and headers are far smaller."""
+"""Bytes that a connection may send before it has shown the token; request line and headers are far smaller."""
 
 
-class Strangers:
-    """Connections without a token: how many at once, for how long each, and how much they may say."""
+class UnknownConnections:
+    """Connections that have not shown the token yet: how many at once, for how many seconds each, and how many bytes."""
 
     def __init__(self, limit: int, seconds: float) -> None:
         self.limit, self.seconds = limit, seconds
         self._timers: dict[Any, asyncio.TimerHandle] = {}
-        self._said: dict[Any, int] = {}
+        self._received: dict[Any, int] = {}
         self.turned_away = 0
 
-    def arrived(self, peer: Any, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    def opened(self, peer: Any, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         if len(self._timers) >= self.limit:
             self.turned_away += 1
             transport.abort()
             return
-        self._timers[peer] = loop.call_later(self.seconds, self._send_away, peer, transport)
-        self._said[peer] = 0
+        self._timers[peer] = loop.call_later(self.seconds, self._abort, peer, transport)
+        self._received[peer] = 0
 
-    def says(self, peer: Any, size: int, transport: asyncio.Transport) -> bool:
-        """False if it has said too much without a token."""
-        if peer not in self._said:
+    def within_limit(self, peer: Any, size: int, transport: asyncio.Transport) -> bool:
+        """Count received bytes. False, and the connection is closed, if there are too many without a token."""
+        if peer not in self._received:
             return True
-        self._said[peer] += size
-        if self._said[peer] > MAX_FIRST_BYTES:
-            self._send_away(peer, transport)
+        self._received[peer] += size
+        if self._received[peer] > MAX_FIRST_BYTES:
+            self._abort(peer, transport)
             return False
         return True
 
-    def gone(self, peer: Any) -> None:
-        """Has shown a token, or has left."""
+    def forget(self, peer: Any) -> None:
+        """It has shown the token, or has closed."""
         timer = self._timers.pop(peer, None)
-        self._said.pop(peer, None)
+        self._received.pop(peer, None)
         if timer is not None:
             timer.cancel()
 
-    def _send_away(self, peer: Any, transport: asyncio.Transport) -> None:
-        self.gone(peer)
+    def _abort(self, peer: Any, transport: asyncio.Transport) -> None:
+        self.forget(peer)
         self.turned_away += 1
         transport.abort()
 
 
-def guarded_protocol(strangers: Strangers) -> type[HttpToolsProtocol]:
-    """uvicorn's HTTP protocol, with a look at who comes in."""
+def guarded_protocol(unknown: UnknownConnections) -> type[HttpToolsProtocol]:
+    """uvicorn's HTTP protocol, which also counts connections without a token."""
 
     class Guarded(HttpToolsProtocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
             super().connection_made(transport)
-            strangers.arrived(self.client, transport, self.loop)
+            unknown.opened(self.client, transport, self.loop)
 
         def data_received(self, data: bytes) -> None:
-            if strangers.says(self.client, len(data), self.transport):
+            if unknown.within_limit(self.client, len(data), self.transport):
                 super().data_received(data)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            strangers.gone(self.client)
+            unknown.forget(self.client)
             super().connection_lost(exc)
 
     return Guarded
 
 
 class Guard:
-    """Passes on who shows the token: actors to `link`, everyone else to `app`."""
+    """Lets requests with the token through: actors to `link`, everything else to `app`."""
 
-    def __init__(self, app: App, link: App, token: str, strangers: Strangers) -> None:
-        self._app, self._link, self._strangers = app, link, strangers
+    def __init__(self, app: App, link: App, token: str, unknown: UnknownConnections) -> None:
+        self._app, self._link, self._unknown = app, link, unknown
         self._token = token
         self._expected = f"Bearer {token}".encode()
         self._cookie, self._ticket = page_cookie(token)
@@ -124,11 +125,11 @@ class Guard:
             return
         logs_in = self._logs_in(scope)
         if not (logs_in or self._by_header(scope) or self._by_cookie(scope)):
-            await _turn_away(scope, receive, send)
-            if scope["type"] == "websocket":  # an upgraded connection is not the guarded protocol's any more
-                self._strangers.gone(scope["client"])
+            await _refuse(scope, receive, send)
+            if scope["type"] == "websocket":  # the guarded protocol does not see an upgraded connection any more
+                self._unknown.forget(scope["client"])
             return
-        self._strangers.gone(scope["client"])
+        self._unknown.forget(scope["client"])
         if logs_in:
             await self._let_in(scope, send)
         elif scope["type"] == "websocket" and scope["path"] == "/link":
@@ -138,10 +139,10 @@ class Guard:
 
     def _by_header(self, scope: Scope) -> bool:
         shown = _header(scope, b"authorization")
-        return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)  # takes as long for any wrong one
+        return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)  # constant time
 
     def _by_cookie(self, scope: Scope) -> bool:
-        """A browser that has logged in. What changes something, and what is a channel, must come from a page of ours."""
+        """A browser that has logged in. Requests that change something, and WebSockets, must come from a page of this hub."""
         pairs = [part.strip().partition(b"=") for line in _header(scope, b"cookie") for part in line.split(b";")]
         shown = [value for name, _, value in pairs if name == self._cookie]
         if len(shown) != 1 or not hmac.compare_digest(shown[0], self._ticket):
@@ -156,7 +157,7 @@ class Guard:
         return len(shown) == 1 and hmac.compare_digest(shown[0].encode(), self._token.encode())
 
     async def _let_in(self, scope: Scope, send: Send) -> None:
-        """To the same page without the token in its address, where it would stay in the history."""
+        """Redirect to the same page without the token in its address, so that it does not stay in the browser's history."""
         secure = b"; Secure" if scope.get("scheme") == "https" else b""
         cookie = self._cookie + b"=" + self._ticket + b"; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000" + secure
         headers = [(b"location", b"/"), (b"set-cookie", cookie), (b"cache-control", b"no-store"), (b"content-length", b"0")]
@@ -164,11 +165,11 @@ class Guard:
         await send({"type": "http.response.body", "body": b""})
 
 
-def guarded(app: App, link: App, token: str, strangers: Strangers, **more: Any) -> uvicorn.Config:
-    """How a server of ours is set up, whatever it serves: behind the guard, silent about itself, and believing no proxy."""
+def guarded(app: App, link: App, token: str, unknown: UnknownConnections, **more: Any) -> uvicorn.Config:
+    """The settings of every server here: token check in front, no log, no version header, no trust in proxy headers."""
     return uvicorn.Config(
-        Guard(app, link, token, strangers),
-        http=guarded_protocol(strangers),
+        Guard(app, link, token, unknown),
+        http=guarded_protocol(unknown),
         ws="websockets-sansio",
         ws_per_message_deflate=False,
         log_config=None,
@@ -181,7 +182,7 @@ def guarded(app: App, link: App, token: str, strangers: Strangers, **more: Any) 
 
 
 def page_cookie(token: str) -> tuple[bytes, bytes]:
-    """Name and value. Two hubs of one machine share their cookies, so each has a name of its own; and none of them holds the token."""
+    """Name and value. Browsers share cookies between ports of one machine, so each run has its own name. The value is not the token."""
     made = hmac.new(token.encode(), b"a page of this run", "sha256").hexdigest().encode()
     return b"tandem_" + made[:8], made[8:]
 
@@ -191,7 +192,7 @@ def _header(scope: Scope, wanted: bytes) -> list[bytes]:
 
 
 def _from_here(scope: Scope) -> bool:
-    """Browsers say of which page a request is, and scripts cannot change it."""
+    """Whether the request comes from a page of this host. Browsers set `Origin`, and scripts cannot change it."""
     origin, host = _header(scope, b"origin"), _header(scope, b"host")
     return len(origin) == len(host) == 1 and origin[0].partition(b"://")[2].lower() == host[0].lower()
 
@@ -205,7 +206,7 @@ def _with_page_headers(send: Send) -> Send:
     return sending
 
 
-async def _turn_away(scope: Scope, receive: Receive, send: Send) -> None:
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
     kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
     if scope["type"] == "websocket":
         await receive()

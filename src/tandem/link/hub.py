@@ -1,179 +1,146 @@
-"""The hub: owns the port, the token, the journal and the list of actors. It never computes, and nothing that computes waits for it.
+"""The hub: owns the port, the token, the journal and the list of actors. It computes nothing, and no control or training loop waits for it.
 
-One port for everything: `/link` for actors (WebSocket), `/api/*` for programs (JSON, see docs/link.md), and room for a page.
-With the trainer it shares nothing but the run folder (`link/trainer_end.py`).
+One port serves `/link` for actors (WebSocket), `/api/*` for programs (JSON, see docs/link.md), and the page, if one is mounted.
+Hub and trainer share only the run folder (`link/trainer_end.py`).
+
+    hub_config.py       settings, and what the parts share
+    hub_actors.py       the actors: greeting, steps, acknowledgements
+    board_watch.py      looks at the trainer's board
+    published_policy.py the newest policy
+    remote_control.py   people who watch and steer actors
+    writer.py           the thread that writes the journal
+    hub_api.py          the HTTP API
+    guard.py            the token check in front of everything
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import math
 import os
-import signal
-import socket
-import threading
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import uvicorn
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI
 
-from tandem.errors import ConfigError, HubBusy, StorageFull
+from tandem.errors import StorageFull
 from tandem.files import write_atomically
 from tandem.link import credits
-from tandem.link.actors import ActorLine, Rate
-from tandem.link.guard import Receive, Scope, Send, Strangers, guarded
-from tandem.link.messages import (
-    ACTOR_COMMANDS,
-    EPISODE_END,
-    FROM_ACTOR,
-    GROUP_BYTES,
-    MAX_FRAME,
-    MAX_HEADER,
-    PROTOCOL,
-    TRAINER_COMMANDS,
-    BadFrame,
-    Camera,
-    Command,
-    Hello,
-    OtherProtocol,
-    Refused,
-    Scene,
-    Statistics,
-    Steps,
-    Trouble,
-    View,
-    Welcome,
-    parse,
-)
-from tandem.link.stage import Stage
-from tandem.link.trainer_end import open_journal, read_policy_file
-from tandem.link.writer import Group, Stored, Writer
+from tandem.link.actors import ActorConnection, Rate
+from tandem.link.board_watch import BoardWatch
+from tandem.link.commands import ACTOR_COMMANDS, TRAINER_COMMANDS
+from tandem.link.fields import MAX_HEADER
+from tandem.link.guard import UnknownConnections, guarded
+from tandem.link.hub_actors import HubActors
+from tandem.link.hub_api import FindingsCache, add_routes
+from tandem.link.hub_config import HubConfig, HubContext, record_limit
+from tandem.link.hub_events import HubEvents
+from tandem.link.listening import LOOPBACK, Server, listen, lock_run, signals_handled_once
+from tandem.link.messages import GROUP_BYTES, Command
+from tandem.link.published_policy import PublishedPolicy
+from tandem.link.remote_control import RemoteControl
+from tandem.link.trainer_end import open_journal
+from tandem.link.writer import Writer
 from tandem.runs.board import Board
 from tandem.runs.folder import RunFolder
-from tandem.runs.lines import Tail, append_rows, newest_rows
-from tandem.types import Spec
+from tandem.runs.lines import append_rows, newest_rows
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-WINDOW_BYTES = 8 * 2**20
-_LOOK_S, _LOOK_SELDOM_S = 0.005, 0.02
-"""Between two looks at the board; seldom while nobody waits for credit."""
-_TICK_S = 0.2
-_DEAD_TRAINER_S = 5.0
-_REMEMBER_S = 300.0
-"""How long an actor that left is still shown."""
-_KEEP_LIVE_S = 2.0
-_FINDINGS_STAND_S = 3.0
-"""However many ask, no more often than this."""
-_ROWS_PER_ANSWER = 1000
-_MAX_EVENTS, _EVENTS_PER_S = 200, 2.0
-MAX_BODY = 10_000
+_SAVE_LIVE_S = 2.0
 _EPISODE = "environment/episode/"
 _TAIL_BYTES = 16_384
-"""Of metrics.jsonl: a few rows."""
+"""The last bytes of metrics.jsonl: a few rows."""
 
 
 class Hub:
-    """Serves one run folder. `serve` runs until `stop`, or SIGTERM or SIGINT in the main thread."""
+    """Serves one run folder. `serve` runs until `stop`, or SIGTERM or SIGINT in the main thread.
+
+    `clocks` and `findings` complete what the hub shows: rates and phases, and the doctor's findings.
+    """
 
     def __init__(
         self,
         run: Path,
+        config: HubConfig = HubConfig(),  # noqa: B008 (frozen)
         *,
-        token: str | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        certificate: Path | None = None,
-        key: Path | None = None,
-        actor_settings: Mapping[str, Any] | None = None,
-        max_actors: int = 64,
-        max_strangers: int = 32,
-        ping_s: float = 5.0,
-        timeout_s: float = 10.0,
-        wall: Callable[[], float] = time.time,
         say: Callable[[str], None] = lambda line: None,
+        wall: Callable[[], float] = time.time,
         clocks: Callable[[dict[str, Any]], dict[str, Any]] = lambda counts: counts,
         findings: Callable[[dict[str, Any], str], dict[str, Any]] = lambda live, language: {},
     ) -> None:
-        self.run, self.host, self._wall, self._say, self._clocks, self._findings = run, host, wall, say, clocks, findings
-        self.folder = RunFolder.open(run)
-        self.info = self.folder.info
-        self.run_id = self.folder.run_id
-        self._lock = _only_hub(self.folder)
-        self._token = token or self.folder.token
-        self._settings = dict(actor_settings or {})
-        self._max_actors, self._timeout_s = max_actors, timeout_s
-        self._record_bytes = record_limit(self.info.spec)
-        self._lines: dict[str, ActorLine] = {}
-        self._published: deque[tuple[int, float]] = deque(maxlen=4096)
-        self._policy: bytes | None = None
-        self._version = -1
-        self._policy_hash = ""
-        self._trouble = ""
+        self.run, self.config, self._clocks = run, config, clocks
+        self.folder = folder = RunFolder.open(run)
+        self.info = info = folder.info
+        self._lock = lock_run(folder)
+        self._hub = HubContext(
+            config, folder.run_id, info, record_limit(info.spec), PublishedPolicy(run), HubEvents(folder, wall), say, wall
+        )
+        self._token = config.token or folder.token
         self._failure: BaseException | None = None
         self._learner_rate, self._actor_rate = Rate(), Rate()
-        self._began = self._events_at = time.monotonic()
-        self._events_left = float(_MAX_EVENTS)
-        self._diagnosing = asyncio.Lock()
-        self._told: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._began, self._saved_at = time.monotonic(), -math.inf
+        self._findings = FindingsCache(findings, self.live)
         self._board = Board(run)
-        self._seen = _Seen(heartbeat=self._board["trainer_heartbeat"])
-        self._journal = open_journal(run, self.info.spec, read_only=False)
+        self._journal = open_journal(run, info.spec, read_only=False)
         self._writer = Writer(
             run,
             self._journal,
             self._board,
-            stored=lambda result: self._soon(self._stored, result),
-            trouble=lambda text: self._soon(self._storage_trouble, text),
-            failed=lambda problem: self._soon(self._fail, problem),
+            stored=lambda result: self._in_loop(self._actors.stored, result),
+            trouble=lambda text: self._in_loop(self._actors.storage_trouble, text),
+            failed=lambda problem: self._in_loop(self._fail, problem),
         )
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self.stage = Stage(self._connected, self._pass_on)
-        """Where people watch and steer the actors; for the page, in the hub's loop."""
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The hub's event loop while it serves."""
+        self.remote = RemoteControl(lambda: self._actors.connected(), self.send_command)
+        """People who watch and steer the actors; for the page, in the hub's loop."""
+        self._actors = HubActors(self._hub, self._writer, self.remote, command=self.send_command, changed=self._grant)
+        self._watch = BoardWatch(self._board, changed=self._trainer_changed, tick=self._tick, hurry=self._credit_matters)
         self.recording: dict[str, Any] | None = None
-        """How far a person is who records demonstrations here; None while nobody does."""
-        self.app = self._make_app()
+        """Progress of a person who records demonstrations here; None while nobody does."""
+        self.app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None, lifespan=self._lifespan)
         """Mount a page on it before `serve`; the routes of the API are there already."""
-        self._strangers = Strangers(max_strangers, timeout_s)
-        self._socket = _listen(host, port)
+        add_routes(self.app, self)
+        self._unknown = UnknownConnections(config.max_unknown_connections, config.timeout_s)
+        self._socket = listen(config.host, config.port)
         self.port: int = self._socket.getsockname()[1]
-        self.scheme = "wss" if certificate else "ws"
-        if certificate is None and host not in LOOPBACK:
-            self._say(
-                f"[HUB] listening on {host} without a certificate: token and data can be read on the way. Give --certificate and --key."
+        self._server = self._make_server()
+
+    def _make_server(self) -> Server:
+        config = self.config
+        if config.certificate is None and config.host not in LOOPBACK:
+            self._hub.say(
+                f"[HUB] listening on {config.host} without a certificate: others on the network can read token and data. "
+                "Give --certificate and --key."
             )
-        self._server = _Server(
-            guarded(
-                self.app,
-                self._link,
-                self._token,
-                self._strangers,
-                ws_max_size=max(GROUP_BYTES, self._record_bytes) + MAX_HEADER + 1024,
-                ws_ping_interval=ping_s,
-                ws_ping_timeout=timeout_s,
-                lifespan="on",
-                timeout_graceful_shutdown=2,
-                ssl_certfile=certificate,
-                ssl_keyfile=key,
-            ),
-            self._listening,
+        settings = guarded(
+            self.app,
+            self._actors.serve,
+            self._token,
+            self._unknown,
+            ws_max_size=max(GROUP_BYTES, self._hub.record_bytes) + MAX_HEADER + 1024,
+            ws_ping_interval=config.ping_s,
+            ws_ping_timeout=config.timeout_s,
+            lifespan="on",
+            timeout_graceful_shutdown=2,
+            ssl_certfile=config.certificate,
+            ssl_keyfile=config.key,
         )
+        return Server(settings, self._write_address)
 
     @property
     def address(self) -> str:
-        return f"{'[' + self.host + ']' if ':' in self.host else self.host}:{self.port}"
+        host = self.config.host
+        return f"{'[' + host + ']' if ':' in host else host}:{self.port}"
+
+    # ---- lifetime
 
     def serve(self) -> None:
-        """Until stopped. Raises what broke the data path, if that is why it ended."""
-        with _gentle_signals():
+        """Until stopped. If the data path failed, raises that error at the end."""
+        with signals_handled_once():
             try:
                 self._server.run(sockets=[self._socket])
             finally:
@@ -186,11 +153,11 @@ class Hub:
         self._server.should_exit = True
 
     def close(self) -> None:
-        """Let go of the run folder; `serve` does it."""
+        """Release the run folder; `serve` does it."""
         if self._lock < 0:
             return
         self._writer.stop()
-        self._keep_live(closed=True)
+        self._save_live(closed=True)
         self.folder.hub_file.unlink(missing_ok=True)
         self._socket.close()
         self._board.close()
@@ -198,363 +165,98 @@ class Hub:
         os.close(self._lock)
         self._lock = -1
 
-    # ---- life
-
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: FastAPI) -> AsyncIterator[None]:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._writer.start()
-        self._take_policy(time.monotonic())  # before the first actor can ask for it
-        self._look_at_board()
+        self._hub.policy.read(time.monotonic())  # before the first actor can ask for it
+        self._watch.start()
         yield
-        self._next_look.cancel()
+        self._watch.stop()
 
-    def _listening(self) -> None:
-        described = {"address": self.address, "pid": os.getpid(), "tls": self.scheme == "wss", "run": self.run_id}
+    def _write_address(self) -> None:
+        """`hub.json`: where this hub listens."""
+        tls = self.config.certificate is not None
+        described = {"address": self.address, "pid": os.getpid(), "tls": tls, "run": self._hub.run_id}
         with contextlib.suppress(StorageFull):
             write_atomically(self.folder.hub_file, json.dumps(described).encode(), durable=False)
-        self._say(f"[HUB] listening on {self.address} ({'TLS' if self.scheme == 'wss' else 'no TLS'}), run {self.run}")
+        self._hub.say(f"[HUB] listening on {self.address} ({'TLS' if tls else 'no TLS'}), run {self.run}")
 
-    def _soon(self, function: Callable[..., None], *arguments: Any) -> None:
-        assert self._loop is not None
-        with contextlib.suppress(RuntimeError):  # the loop has ended: nobody is left to be told
-            self._loop.call_soon_threadsafe(function, *arguments)
+    def _in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
+        assert self.loop is not None
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self.loop.call_soon_threadsafe(function, *arguments)
 
     def _fail(self, problem: BaseException) -> None:
         self._failure = problem
         self.stop()
 
-    # ---- the board
+    # ---- what happens again and again
 
-    def _look_at_board(self) -> None:
-        """Has the trainer anything new to say? Again and again, without waking more than is needed."""
-        now = time.monotonic()
-        board, seen = self._board, self._seen
-        state = board.trainer_state()
-        if state != seen.state:
-            if board["policy_version"] != seen.version:
-                seen.version = board["policy_version"]
-                self._take_policy(now)
-            seen.state = state
-            self._grant()
-        if now - seen.ticked_at >= _TICK_S:
-            seen.ticked_at = now
-            self._feel_pulse(now)
-            self._keep_time(now)
-            self.stage.keep_time(now)
-        if now - seen.kept_at >= _KEEP_LIVE_S:
-            seen.kept_at = now
-            self._keep_live()
-        assert self._loop is not None
-        soon = any(line.connected and line.fast for line in self._lines.values())
-        self._next_look = self._loop.call_later(_LOOK_S if soon else _LOOK_SELDOM_S, self._look_at_board)
+    def _trainer_changed(self, published: bool) -> None:
+        if published and self._hub.policy.read(time.monotonic()):
+            self._actors.send_policy()
+        self._grant()
 
-    def _feel_pulse(self, now: float) -> bool:
-        """Whether the trainer is alive: its heart has beaten within the last seconds, at the latest just now."""
-        if self._board["trainer_heartbeat"] != self._seen.heartbeat:
-            self._seen.heartbeat, self._seen.alive_at = self._board["trainer_heartbeat"], now
-        return now - self._seen.alive_at < _DEAD_TRAINER_S
-
-    def _keep_time(self, now: float) -> None:
+    def _tick(self, now: float) -> None:
         self._board["hub_heartbeat"] += 1
         self._learner_rate.mark(now, self._board["learner_step"])
         self._actor_rate.mark(now, self._writer.accepted)
-        for source, line in list(self._lines.items()):
-            line.rate.mark(now, line.stored)
-            if not line.connected and now - line.last_seen > _REMEMBER_S:
-                del self._lines[source]
+        self._actors.tick(now)
+        self.remote.tick(now)
+        if now - self._saved_at >= _SAVE_LIVE_S:
+            self._saved_at = now
+            self._save_live()
+
+    def _credit_matters(self) -> bool:
+        return any(actor.fast for actor in self._actors.connected())
+
+    def _grant(self) -> None:
+        """Divide the steps that the trainer allows among the fast actors."""
+        u = self._board.updates_per_actor_step
+        actors = [actor for actor in self._actors.connected() if actor.fast]
+        if actors and u > 0:
+            pacing = credits.Pacing(self._board["steps_before"], u, self._board["learner_step"])
+            credits.divide(pacing, [actor.account for actor in actors], self._writer.accepted)
+            for actor in actors:
+                actor.send_credit()
+
+    def send_command(self, command: Command, asked_by: str) -> list[str]:
+        """Send a command to the trainer and the actors it is meant for; returns who got it."""
+        receivers = []
+        if command.to in ("trainer", "all") and command.command in TRAINER_COMMANDS:
+            append_rows(self.folder.commands_file, [{"time": self._hub.wall(), "from": asked_by, **command.fields()}])
+            receivers.append("trainer")
+        if command.command in ACTOR_COMMANDS:
+            self.remote.command_passed(command)
+            for actor in self._actors.connected():
+                named = command.to in ("all", "actors", actor.hello.name, actor.hello.source)
+                if named and actor.send_command(command):
+                    receivers.append(actor.hello.source)
+        return receivers
+
+    # ---- what it shows
 
     def live(self) -> dict[str, Any]:
-        """All that is known at this moment and stands in no other file."""
-        told = {"time": self._wall(), "status": self.status(), "clocks": self._clocks(self.counts()), "actors": self.actors()}
-        return told if self.recording is None else told | {"recording": self.recording}
+        """Everything known at this moment that is in no other file."""
+        live = {"time": self._hub.wall(), "status": self.status(), "clocks": self.clocks(), "actors": self.actors()}
+        return live if self.recording is None else live | {"recording": self.recording}
 
-    def _keep_live(self, closed: bool = False) -> None:
-        """In the run folder, so that a run can be judged without asking the hub, and after it has gone."""
+    def _save_live(self, closed: bool = False) -> None:
+        """In the run folder, so that a run can be diagnosed without its hub, also after the hub has ended."""
         with contextlib.suppress(StorageFull):
             write_atomically(self.folder.live_file, json.dumps(self.live() | {"closed": closed}).encode(), durable=False)
 
-    def _take_policy(self, now: float) -> None:
-        """Pass on what the trainer published; a file that is damaged or older than what actors have is not."""
-        found = read_policy_file(self.run)
-        if found is None or found[0].version <= self._version:
-            return
-        snapshot, self._policy = found
-        self._version, self._policy_hash = snapshot.version, snapshot.hash
-        self._published.append((snapshot.version, now))
-        for line in self._connected():
-            line.policy(self._version, self._policy)
-
-    def _grant(self) -> None:
-        """Divide among the fast actors what the trainer allows."""
-        u = self._board.updates_per_actor_step
-        lines = [line for line in self._connected() if line.fast]
-        if lines and u > 0:
-            pacing = credits.Pacing(self._board["steps_before"], u, self._board["learner_step"])
-            credits.divide(pacing, [line.account for line in lines], self._writer.accepted)
-            for line in lines:
-                line.tell_credit()
-
-    # ---- the writer's words, in the loop
-
-    def _stored(self, result: Stored) -> None:
-        rejected: dict[str, str] = {}
-        counts: dict[str, int] = {}
-        for row in result.rejected:
-            counts[row.source] = counts.get(row.source, 0) + 1
-            rejected[row.source] = f"step {row.seq} of episode {row.episode}: {row.reason}"
-        for line, number, own, steps, size, records in result.groups:
-            line.stored += steps
-            line.under_way -= size
-            if own:
-                line.account.acknowledge(steps)
-            refused = 0
-            for source in {record.source for record in records} & counts.keys() if counts else ():
-                refused += counts.pop(source)
-                line.last_rejection = rejected[source]
-            line.rejected += refused
-            line.acknowledge(number, refused)
-        if result.rejected:
-            self._say(f"[HUB] {len(result.rejected)} steps cannot be used, for instance {next(iter(rejected.values()))}")
-        self._grant()
-
-    def _storage_trouble(self, text: str) -> None:
-        if text != self._trouble:
-            self._trouble = text
-            self._event("storage_trouble" if text else "storage_well_again", problem=text)
-            self._say(f"[HUB] {text}" if text else "[HUB] there is room again; everything is stored")
-            for line in self._connected():
-                line.trouble(Trouble("storage" if text else "none", text[:1000]))
-
-    # ---- actors
-
-    def _connected(self) -> list[ActorLine]:
-        return [line for line in self._lines.values() if line.connected]
-
-    async def _link(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection, from its first word to its end."""
-        if (await receive())["type"] != "websocket.connect":
-            return
-        await send({"type": "websocket.accept"})
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                hello = await self._greet(receive, send)
-        except (TimeoutError, OSError):
-            return
-        if hello is None:
-            return
-        line = self._welcome(hello, scope, send)
-        deliverer = asyncio.create_task(self._deliver(line, self._welcome_frame()))
-        try:
-            await self._listen_to(line, receive)
-        except BadFrame as problem:
-            self._event("bad_frame", name=hello.name, source=hello.source, problem=str(problem)[:500])
-            with contextlib.suppress(OSError, RuntimeError):
-                await send({"type": "websocket.close", "code": 1007, "reason": str(problem).encode()[:120].decode(errors="ignore")})
-        finally:
-            deliverer.cancel()
-            self._leave(line)
-
-    async def _greet(self, receive: Receive, send: Send) -> Hello | None:
-        message = await receive()
-        if message["type"] != "websocket.receive":
-            return None
-        name = ""
-        try:
-            hello = parse(message.get("bytes") or b"", ("hello",))
-            assert isinstance(hello, Hello)
-            name = hello.name
-            code, text = self._objection(hello)
-            if not code:
-                return hello
-        except OtherProtocol as problem:
-            code, text = "protocol", f"{problem}. Install the same version of Tandem on both machines."
-        except BadFrame as problem:
-            code, text = "protocol", f"that was no greeting: {problem}. Is this an actor of Tandem?"
-        self._event("refused", code=code, problem=text[:500], name=name)
-        self._say(f"[HUB] refused an actor: {text}")
-        await send({"type": "websocket.send", "bytes": Refused(code, text[:4000]).pack()})
-        await send({"type": "websocket.close", "code": 1008, "reason": code})
-        return None
-
-    def _objection(self, hello: Hello) -> tuple[str, str]:
-        """Why this actor cannot join, as a code and in words; two empty texts if it can."""
-        mine = self.info.spec
-        if hello.task != self.info.task:
-            return (
-                "task",
-                f"this run is of the task '{self.info.task}', the actor '{hello.name}' has '{hello.task}'. Start it with the same task.",
-            )
-        difference = _difference(mine, hello)
-        if difference:
-            return "spec", (
-                f"the actor '{hello.name}' sees, does or is paid something else than this run of '{mine.task}': {difference} "
-                "(here: the run, there: the actor). Use the same version and options of the task at both ends."
-            )
-        if hello.run and hello.run != self.run_id:
-            return "run", (
-                f"the actor '{hello.name}' joined run {hello.run}, this is run {self.run_id}. Its steps stay in its spool: "
-                "start a new actor for this run, or the hub of the other run."
-            )
-        others = sum(line.hello.source != hello.source for line in self._connected())
-        if others >= self._max_actors:
-            return "busy", f"{others} actors are connected, as many as this hub takes. Stop one, or start the hub with more."
-        return "", ""
-
-    def _welcome(self, hello: Hello, scope: Scope, send: Send) -> ActorLine:
-        now = time.monotonic()
-        address = ":".join(str(part) for part in scope.get("client") or ())
-        line = ActorLine(hello, send, joined_at=now, last_seen=now, address=address)
-        before = self._lines.pop(hello.source, None)
-        if before is not None:  # the same process over a new connection
-            line.stored, line.rejected, line.last_rejection, line.rate = before.stored, before.rejected, before.last_rejection, before.rate
-            line.statistics = before.statistics
-            if before.connected:
-                before.connected = False
-                before.close(1012, "this actor has connected anew")
-        self._lines[hello.source] = line
-        self._event("actor_joined", name=hello.name, source=hello.source, address=address, again=before is not None)
-        self._say(f"[HUB] actor '{hello.name}' {'is back' if before else 'joined'} from {address}")
-        if self._policy is not None:
-            line.policy(self._version, self._policy)
-        if self._trouble:
-            line.trouble(Trouble("storage", self._trouble[:1000]))
-        self._grant()
-        return line
-
-    def _welcome_frame(self) -> bytes:
-        settings = {**self._settings, "actor_steps": self._writer.accepted}
-        return Welcome(self.run_id, self.info.task, self._version, WINDOW_BYTES, self._record_bytes, settings).pack()
-
-    async def _deliver(self, line: ActorLine, welcome: bytes) -> None:
-        with contextlib.suppress(OSError, RuntimeError):  # it has gone; its listener knows
-            await line.send({"type": "websocket.send", "bytes": welcome})
-            await line.deliver()
-
-    async def _listen_to(self, line: ActorLine, receive: Receive) -> None:
-        while True:
-            event = await receive()
-            if event["type"] != "websocket.receive":
-                return
-            line.last_seen = time.monotonic()
-            message = parse(event.get("bytes") or b"", FROM_ACTOR)
-            if isinstance(message, Steps):
-                self._take_steps(line, message)
-            elif isinstance(message, Statistics):
-                line.tell(message, self._wall())
-            elif isinstance(message, Command):
-                self._pass_on(message, line.hello.name)
-            elif isinstance(message, Scene | View | Camera):
-                self.stage.seen(line.hello.source, message)
-            else:
-                raise BadFrame("a second greeting")
-
-    def _take_steps(self, line: ActorLine, steps: Steps) -> None:
-        if steps.group != line.last_group + 1:
-            raise BadFrame(f"group {steps.group} after {line.last_group}")
-        sizes = [len(record.data) for record in steps.records]
-        size = sum(sizes)
-        if max(sizes) > self._record_bytes:
-            raise BadFrame(f"a step of {max(sizes)} bytes; at most {self._record_bytes} for this task")
-        if line.under_way and line.under_way + size > WINDOW_BYTES:
-            raise BadFrame(f"{line.under_way + size} bytes without waiting for an acknowledgement; at most {WINDOW_BYTES}")
-        line.last_group = steps.group
-        line.under_way += size
-        count = sum(record.seq != EPISODE_END for record in steps.records)
-        self._writer.put(Group(line, steps.group, steps.own, count, size, steps.records))
-
-    def _leave(self, line: ActorLine) -> None:
-        if line.connected:
-            line.connected = False
-            line.last_seen = time.monotonic()
-            self.stage.left(line.hello.source)
-            self._event("actor_left", name=line.hello.name, source=line.hello.source)
-            self._say(f"[HUB] actor '{line.hello.name}' left")
-            self._grant()
-
-    # ---- commands and events
-
-    def _pass_on(self, command: Command, asked_by: str) -> list[str]:
-        """To whom it may concern; returns who was told."""
-        told = []
-        if command.to in ("trainer", "all") and command.command in TRAINER_COMMANDS:
-            append_rows(self.folder.commands_file, [{"time": self._wall(), "from": asked_by, **command.fields()}])
-            told.append("trainer")
-        if command.command in ACTOR_COMMANDS:
-            self.stage.ordered(command)
-            for actor in self._connected():
-                named = command.to in ("all", "actors", actor.hello.name, actor.hello.source)
-                if named and actor.command(command):
-                    told.append(actor.hello.source)
-        return told
-
-    def _event(self, kind: str, **details: Any) -> None:
-        """What happened, beside the trainer's own events; a full disk is no reason to stop, and a busy intruder fills none."""
-        now = time.monotonic()
-        self._events_left = min(_MAX_EVENTS, self._events_left + (now - self._events_at) * _EVENTS_PER_S)
-        self._events_at = now
-        if self._events_left < 1:
-            return
-        self._events_left -= 1
-        with contextlib.suppress(OSError):
-            append_rows(self.folder.events_file, [{"time": self._wall(), "kind": kind, "by": "hub", **details}])
-
-    # ---- the API
-
-    def _make_app(self) -> FastAPI:
-        app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None, lifespan=self._lifespan)
-        app.add_api_route("/api/status", self._api_status)
-        app.add_api_route("/api/clocks", self._api_clocks)
-        app.add_api_route("/api/actors", self._api_actors)
-        app.add_api_route("/api/metrics", self._api_metrics)
-        app.add_api_route("/api/events", self._api_events)
-        app.add_api_route("/api/findings", self._api_findings)
-        app.add_api_route("/api/command", self._api_command, methods=["POST"])
-        return app
-
-    async def _api_status(self) -> dict[str, Any]:
-        return self.status()
-
-    async def _api_clocks(self) -> dict[str, Any]:
+    def clocks(self) -> dict[str, Any]:
         return self._clocks(self.counts())
 
-    async def _api_actors(self) -> list[dict[str, Any]]:
-        return self.actors()
-
-    async def _api_metrics(self, after: int = 0) -> dict[str, Any]:
-        return _rows_after(self.folder.metrics_file, after)
-
-    async def _api_events(self, after: int = 0) -> dict[str, Any]:
-        return _rows_after(self.folder.events_file, after)
-
-    async def _api_findings(self, lang: str = "en") -> dict[str, Any]:
-        return await self.findings(lang)
-
-    async def findings(self, lang: str = "en") -> dict[str, Any]:
-        """What is wrong with this run, by whoever was given to the hub to tell; in a thread, for it reads files."""
-        async with self._diagnosing:
-            now = time.monotonic()
-            made_at, told = self._told.get(lang, (-_FINDINGS_STAND_S, {}))
-            if now - made_at >= _FINDINGS_STAND_S:
-                told = await asyncio.to_thread(self._findings, self.live(), lang)
-                self._told = {lang: (time.monotonic(), told)}
-        return {"protocol": PROTOCOL, **told}
-
-    async def _api_command(self, request: Request) -> dict[str, Any]:
-        try:
-            asked = json.loads(await _small_body(request))
-            command = Command.from_fields({"to": "all", "detail": {}, **asked})
-        except (ValueError, TypeError) as problem:
-            raise HTTPException(422, f"not a command: {problem}") from None
-        return {"told": self._pass_on(command, "api")}
-
     def counts(self) -> dict[str, Any]:
-        """The three clocks and what they depend on, as they stand."""
+        """The three clocks and what they depend on."""
         now, board = time.monotonic(), self._board
         return {
             "learner_step": board["learner_step"],
             "actor_step": self._writer.accepted,
-            "policy_version": max(self._version, 0),
+            "policy_version": max(self._hub.policy.version, 0),
             "learner_steps_per_s": round(self._learner_rate.per_s(now, board["learner_step"]), 2),
             "actor_steps_per_s": round(self._actor_rate.per_s(now, self._writer.accepted), 2),
             "steps_before": board["steps_before"],
@@ -564,134 +266,46 @@ class Hub:
 
     def actors(self) -> list[dict[str, Any]]:
         now = time.monotonic()
-        return [line.view(now, self._version, self._out_of_date_s(line, now)) for line in self._lines.values()]
+        return [self._actor_view(actor, now) for actor in self._actors.all()]
 
-    def _out_of_date_s(self, line: ActorLine, now: float) -> float:
-        """Since something newer than what it acts with was published."""
-        version = line.statistics.version if line.statistics else -1
-        return next((now - at for published, at in self._published if published > version), 0.0)
+    def _actor_view(self, actor: ActorConnection, now: float) -> dict[str, Any]:
+        policy, version = self._hub.policy, actor.statistics.version if actor.statistics else -1
+        return actor.view(now, policy.version, policy.newer_since_s(version, now))
 
     def status(self) -> dict[str, Any]:
-        now = time.monotonic()
+        now, info, policy = time.monotonic(), self._hub.info, self._hub.policy
         return {
-            "run": self.run_id,
+            "run": self._hub.run_id,
             "folder": str(self.run),
-            "task": self.info.task,
-            "spec_hash": self.info.spec.hash,
+            "task": info.task,
+            "spec_hash": info.spec.hash,
             "up_s": round(now - self._began, 1),
-            "time": self._wall(),
+            "time": self._hub.wall(),
             "trainer": {
-                "alive": self._feel_pulse(now),
+                "alive": self._watch.trainer_alive(now),
                 "phase": self._board.phase,
                 "ord": self._board["trainer_ord"],
             },
-            "policy": {"version": self._version, "hash": self._policy_hash, "bytes": len(self._policy or b"")},
-            "journal": {"accepted": self._writer.accepted, "rejected": self._writer.rejected, "trouble": self._trouble},
+            "policy": {"version": policy.version, "hash": policy.hash, "bytes": len(policy.frame or b"")},
+            "journal": {
+                "accepted": self._writer.accepted,
+                "rejected": self._writer.rejected,
+                "trouble": self._actors.storage_problem,
+            },
             "episodes": _episodes(self.folder.metrics_file),
-            "actors": len(self._connected()),
-            "strangers_turned_away": self._strangers.turned_away,
+            "actors": len(self._actors.connected()),
+            "strangers_turned_away": self._unknown.turned_away,
         }
 
-
-@dataclass
-class _Seen:
-    """What was on the board at the last look."""
-
-    heartbeat: int
-    state: tuple[int, ...] = ()
-    version: int = -1
-    alive_at: float = -math.inf
-    """When the trainer's heartbeat last moved."""
-    ticked_at: float = -math.inf
-    kept_at: float = -math.inf
-
-
-class _Server(uvicorn.Server):
-    """Tells when it listens."""
-
-    def __init__(self, config: uvicorn.Config, listening: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._tell_listening = listening
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._tell_listening()
-
-
-def record_limit(spec: Spec) -> int:
-    """Bytes that a packed step may have: a sound one has two observations and an action, an unsound one is still to be kept."""
-    one = sum(entry.size * np.dtype(entry.dtype).itemsize for entry in spec.observation.values())
-    needed = 2 * one + spec.action.size * 8 + 4096
-    if needed > MAX_FRAME // 2:
-        raise ConfigError(f"a step of '{spec.task}' has {needed} bytes; the link takes at most {MAX_FRAME // 2}. Use smaller images.")
-    return min(2 * needed + 2**16, MAX_FRAME - 2**20)
-
-
-def _difference(mine: Spec, hello: Hello) -> str:
-    """In words, empty if there is none. More than the hash is compared: that of a sparse and of a dense reward is the same."""
-    try:
-        told = "; ".join(mine.difference(Spec.from_json(hello.spec)))[:2000]
-        return told or ("the same words, but another hash" if hello.spec_hash != mine.hash else "")
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return "its spec cannot be read"
-
-
-async def _small_body(request: Request) -> bytes:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise HTTPException(413, f"at most {MAX_BODY} bytes")
-    return body
-
-
-def _rows_after(path: Path, after: int) -> dict[str, Any]:
-    """Rows of a JSON-lines file from a byte on, and the byte to ask for next time."""
-    tail = Tail(path, max(0, after))
-    return {"rows": tail.rows(max_rows=_ROWS_PER_ANSWER), "next": tail.at}
+    async def findings(self, lang: str = "en") -> dict[str, Any]:
+        """The doctor's findings about this run."""
+        return await self._findings.get(lang)
 
 
 def _episodes(path: Path) -> dict[str, float]:
-    """How the last episodes went, by the newest row of metrics that says so: with a person's help and without."""
+    """Results of the last episodes, with a person's help and without, from the newest row of metrics that has them."""
     for row in reversed(newest_rows(path, _TAIL_BYTES)):
         found = {name.removeprefix(_EPISODE): value for name, value in row.items() if name.startswith(_EPISODE)}
         if found:
             return found
     return {}
-
-
-def _only_hub(run: RunFolder) -> int:
-    lock = os.open(run.hub_lock, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-        raise HubBusy(f"another hub serves {run.path} already (see {run.hub_file}). Stop that one first.") from None
-    return lock
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        [(family, kind, protocol, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a hub that was killed can be followed at once
-        listening.bind(address)
-        return listening
-    except OSError as problem:
-        raise ConfigError(
-            f"cannot listen on {host}:{port}: {problem.strerror}. Is another hub running there? Choose another --port."
-        ) from None
-
-
-@contextlib.contextmanager
-def _gentle_signals() -> Iterator[None]:
-    """uvicorn ends on SIGTERM and SIGINT and then raises the signal again; here the first time was enough."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -14,28 +14,48 @@ The header is small whatever is sent, so that a hostile one cannot grow in memor
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import json
-import math
-import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from tandem.codec import CodecError, pack, unpack
+from tandem.link.commands import COMMANDS
+from tandem.link.fields import (
+    COUNT_LIMIT,
+    KINDS,
+    LENGTH,
+    MAX_HEADER,
+    MAX_NAME,
+    MAX_TEXT,
+    BadFrame,
+    Count,
+    MaybeName,
+    Message,
+    Name,
+    Number,
+    Plain,
+    Version,
+    are_numbers,
+    is_bytes,
+    is_count,
+    is_flag,
+    is_maybe_flag,
+    is_one_of,
+    is_plain,
+    is_text,
+    make_frame,
+)
 from tandem.types import PolicySnapshot
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Both ends must agree on it; a change of any message is a new number."""
 
 MAX_FRAME = 32 * 2**20
 """Bytes of the largest frame that an actor may send; less where the steps of the task are smaller."""
 MAX_POLICY_FRAME = 256 * 2**20
 """Bytes of the largest frame that an actor takes."""
-MAX_HEADER = 256 * 2**10
 MAX_RECORDS = 256
 """Steps in one frame."""
 GROUP_BYTES = 2**20
@@ -46,148 +66,15 @@ MAX_POSES = 28 * 10_000
 """Bytes of the poses in a `View`: seven float32 for each body."""
 MAX_PICTURE = 2**19
 """Bytes of a `Camera`'s picture."""
-MAX_NAME = 100
-MAX_TEXT = 4000
-COUNT_LIMIT = 2**53
-"""Exact in any language that may read it."""
 
 EPISODE_END = -1
 """In place of a `seq`: the record is an `EpisodeEnd`, not a step."""
 
 Pace = Literal["realtime", "fast"]
-COMMANDS = ("pause", "resume", "take_over", "release", "label", "record", "checkpoint", "evaluate", "stop", "watch")
-TRAINER_COMMANDS = ("pause", "resume", "checkpoint", "evaluate", "stop")
-ACTOR_COMMANDS = ("pause", "resume", "take_over", "release", "label", "record", "stop", "watch")
 WHO = ("policy", "person", "script", "nobody")
 """Who chose the last action; nobody: the robot was told to stand still."""
 STATES = ("running", "paused", "holding", "stopped", "resetting")
 REFUSALS = ("protocol", "task", "spec", "run", "busy", "storage")
-
-_LENGTH = struct.Struct("<I")
-
-
-class BadFrame(ValueError):
-    """Not one of our messages; says what is wrong with it."""
-
-
-Check = Callable[[Any], str | None]
-"""What is wrong with a value, None if nothing is."""
-
-
-def _text(limit: int, empty: bool = False) -> Check:
-    def check(value: Any) -> str | None:
-        if not isinstance(value, str) or len(value) > limit or not (value or empty):
-            return f"expected a text of {'0' if empty else '1'} to {limit} characters"
-        return None
-
-    return check
-
-
-def _count(lowest: int = 0, highest: int = COUNT_LIMIT) -> Check:
-    def check(value: Any) -> str | None:
-        return None if type(value) is int and lowest <= value <= highest else f"expected a whole number from {lowest} to {highest}"
-
-    return check
-
-
-def _number(value: Any) -> str | None:
-    return None if type(value) in (int, float) and math.isfinite(value) else "expected a finite number"
-
-
-def _flag(value: Any) -> str | None:
-    return None if isinstance(value, bool) else "expected true or false"
-
-
-def _maybe_flag(value: Any) -> str | None:
-    return None if value is None or isinstance(value, bool) else "expected true, false or nothing"
-
-
-def _numbers(limit: int) -> Check:
-    def check(value: Any) -> str | None:
-        sound = type(value) is list and len(value) <= limit and all(_number(item) is None for item in value)
-        return None if sound else f"expected a list of at most {limit} finite numbers"
-
-    return check
-
-
-def _bytes(limit: int, multiple: int = 1) -> Check:
-    def check(value: Any) -> str | None:
-        sound = isinstance(value, bytes) and len(value) <= limit and len(value) % multiple == 0
-        return None if sound else f"expected at most {limit} bytes, in groups of {multiple}"
-
-    return check
-
-
-def _one_of(*allowed: str) -> Check:
-    def check(value: Any) -> str | None:
-        return None if isinstance(value, str) and value in allowed else f"expected one of {', '.join(allowed)}"
-
-    return check
-
-
-def _plain(limit: int) -> Check:
-    """A map that JSON can hold too, of bounded size."""
-
-    def check(value: Any) -> str | None:
-        if not isinstance(value, dict):
-            return "expected a map"
-        try:
-            size = len(json.dumps(value, allow_nan=False))
-        except (TypeError, ValueError, RecursionError):
-            return "expected a map of plain values"
-        return None if size <= limit else f"expected at most {limit} characters of JSON, got {size}"
-
-    return check
-
-
-Name = Annotated[str, _text(MAX_NAME)]
-MaybeName = Annotated[str, _text(MAX_NAME, empty=True)]
-Count = Annotated[int, _count()]
-Version = Annotated[int, _count(-1)]
-Number = Annotated[float, _number]
-Plain = Annotated[dict[str, Any], _plain(MAX_HEADER // 2)]
-
-
-class Message:
-    """One kind of message: fields, each with its own check. Subclasses are frozen dataclasses."""
-
-    kind: ClassVar[str]
-    payload: ClassVar[str] = ""
-    """The field that travels behind the header as raw bytes; empty if there is none."""
-
-    def __init_subclass__(cls, kind: str, payload: str = "") -> None:
-        cls.kind, cls.payload = kind, payload
-        _KINDS[kind] = cls
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Build it, or raise `BadFrame`: exactly these fields, each with a value it can have."""
-        checks = _checks_of(cls)
-        if fields.keys() != checks.keys():
-            missing, unknown = sorted(checks.keys() - fields.keys()), sorted(str(name) for name in fields.keys() - checks.keys())
-            raise BadFrame(f"'{cls.kind}' lacks {missing} and has unknown fields {unknown[:5]}"[:MAX_TEXT])
-        for name, check in checks.items():
-            problem = check(fields[name])
-            if problem:
-                raise BadFrame(f"'{cls.kind}' has {name} = {fields[name]!r:.100}: {problem}")
-        return cls(**fields)
-
-    def fields(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _checks_of(type(self))}
-
-    def pack(self) -> bytes:
-        fields = self.fields()
-        payload = fields.pop(self.payload) if self.payload else b""
-        return _frame(self.kind, fields, payload)
-
-
-_KINDS: dict[str, type[Message]] = {}
-
-
-@functools.cache
-def _checks_of(cls: type[Any]) -> dict[str, Check]:
-    hints = get_type_hints(cls, include_extras=True)
-    return {item.name: get_args(hints[item.name])[1] for item in dataclasses.fields(cls)}
 
 
 # ---- greeting
@@ -205,8 +92,8 @@ class Hello(Message, kind="hello"):
     """What a person calls it; two actors may share one."""
     source: Name
     """This process, in all the world."""
-    pace: Annotated[Pace, _one_of("realtime", "fast")]
-    rows: Annotated[int, _count(1, 100_000)]
+    pace: Annotated[Pace, is_one_of("realtime", "fast")]
+    rows: Annotated[int, is_count(1, 100_000)]
     """Environments it steps at once."""
     run: MaybeName
     """The run it has joined before; empty for an actor that has joined none."""
@@ -219,9 +106,9 @@ class Welcome(Message, kind="welcome"):
     task: Name
     version: Version
     """Newest policy, which follows at once; -1 if there is none yet."""
-    window_bytes: Annotated[int, _count(1)]
+    window_bytes: Annotated[int, is_count(1)]
     """Bytes of steps that may be under way without an acknowledgement; one group may always be."""
-    record_bytes: Annotated[int, _count(1)]
+    record_bytes: Annotated[int, is_count(1)]
     """The largest step the hub takes."""
     settings: Plain
     """What the run wants of its actors (random_steps, seed, ...)."""
@@ -229,8 +116,8 @@ class Welcome(Message, kind="welcome"):
 
 @dataclass(frozen=True)
 class Refused(Message, kind="refused"):
-    code: Annotated[str, _one_of(*REFUSALS)]
-    message: Annotated[str, _text(MAX_TEXT)]
+    code: Annotated[str, is_one_of(*REFUSALS)]
+    message: Annotated[str, is_text(MAX_TEXT)]
 
 
 # ---- steps
@@ -266,7 +153,7 @@ class Steps:
             "seqs": [record.seq for record in self.records],
             "sizes": [len(record.data) for record in self.records],
         }
-        return _frame("steps", header, *(record.data for record in self.records))
+        return make_frame("steps", header, *(record.data for record in self.records))
 
     @classmethod
     def parse(cls, fields: Mapping[str, Any], data: bytes, start: int) -> Steps:
@@ -320,9 +207,9 @@ class EpisodeEnd(Message, kind="episode_end"):
     source: Name
     episode: Count
     steps: Count
-    kept: Annotated[bool, _flag]
+    kept: Annotated[bool, is_flag]
     """False: a person threw it away."""
-    success: Annotated[bool | None, _maybe_flag]
+    success: Annotated[bool | None, is_maybe_flag]
     """None: nobody said."""
 
 
@@ -362,10 +249,10 @@ class Heard(Message, kind="heard"):
 class Command(Message, kind="command"):
     """Something a person wants: goes to the trainer, to actors, or to both."""
 
-    command: Annotated[str, _one_of(*COMMANDS)]
+    command: Annotated[str, is_one_of(*COMMANDS)]
     to: Name
     """`trainer`, `actors`, `all`, or the name or source of one actor."""
-    detail: Annotated[dict[str, Any], _plain(MAX_TEXT)]
+    detail: Annotated[dict[str, Any], is_plain(MAX_TEXT)]
     """What belongs to it, e.g. {"success": true} for `label`."""
 
 
@@ -373,8 +260,8 @@ class Command(Message, kind="command"):
 class Trouble(Message, kind="trouble"):
     """The hub cannot do its part just now; nothing is lost, and an empty message says it is over."""
 
-    code: Annotated[str, _one_of("storage", "none")]
-    message: Annotated[str, _text(MAX_TEXT, empty=True)]
+    code: Annotated[str, is_one_of("storage", "none")]
+    message: Annotated[str, is_text(MAX_TEXT, empty=True)]
 
 
 # ---- what people see and do
@@ -396,22 +283,22 @@ class View(Message, kind="view", payload="poses"):
     """Of the episode."""
     steps: Count
     """Of the actor, all rows together."""
-    who: Annotated[str, _one_of(*WHO)]
+    who: Annotated[str, is_one_of(*WHO)]
     """Chose the last action."""
     holder: MaybeName
     """The page or device that holds control; empty if none does."""
-    state: Annotated[str, _one_of(*STATES)]
-    notice: Annotated[str, _text(MAX_TEXT, empty=True)]
+    state: Annotated[str, is_one_of(*STATES)]
+    notice: Annotated[str, is_text(MAX_TEXT, empty=True)]
     """What a person should know now; empty if there is nothing."""
     reward: Number
     """Sum of this episode so far."""
-    success: Annotated[bool | None, _maybe_flag]
+    success: Annotated[bool | None, is_maybe_flag]
     """Of the last step; None before the first."""
-    action: Annotated[list[float], _numbers(MAX_AXES)]
+    action: Annotated[list[float], are_numbers(MAX_AXES)]
     """As it was executed."""
     observation: Plain
     """Small named lists."""
-    poses: Annotated[bytes, _bytes(MAX_POSES, multiple=28)]
+    poses: Annotated[bytes, is_bytes(MAX_POSES, multiple=28)]
     """float32 (bodies, 7): position and quaternion (w, x, y, z) in the world, in the order of the scene's bodies."""
 
 
@@ -420,7 +307,7 @@ class Camera(Message, kind="camera", payload="picture"):
     """What one camera sees; only while somebody watches through it."""
 
     name: Name
-    picture: Annotated[bytes, _bytes(MAX_PICTURE)]
+    picture: Annotated[bytes, is_bytes(MAX_PICTURE)]
     """JPEG."""
 
 
@@ -429,11 +316,9 @@ class Control(Message, kind="control"):
     """What the hand of a person does now. The newest counts; it is also the sign that the person is still there."""
 
     holder: Name
-    axes: Annotated[list[float], _numbers(MAX_AXES)]
+    axes: Annotated[list[float], are_numbers(MAX_AXES)]
     """In [-1, 1], one for each axis of the action."""
     seq: Count
-    fine: Annotated[bool, _flag]
-    """Slowly, for the last millimetre."""
 
 
 FROM_ACTOR = ("hello", "steps", "statistics", "command", "scene", "view", "camera")
@@ -442,14 +327,14 @@ FROM_HUB = ("welcome", "refused", "acknowledged", "credit", "policy", "heard", "
 
 def parse(data: bytes, allowed: Sequence[str]) -> Message | Steps | PolicySnapshot:
     """The message in a frame, checked; `BadFrame` for anything else."""
-    if not isinstance(data, bytes) or len(data) < _LENGTH.size:
+    if not isinstance(data, bytes) or len(data) < LENGTH.size:
         raise BadFrame(f"a frame of {len(data)} bytes or of text; expected a binary one")
-    (size,) = _LENGTH.unpack_from(data)
-    start = _LENGTH.size + size
+    (size,) = LENGTH.unpack_from(data)
+    start = LENGTH.size + size
     if size > MAX_HEADER or start > len(data):
         raise BadFrame(f"a header of {size} bytes in a frame of {len(data)}; at most {MAX_HEADER}")
     try:
-        header = unpack(data[_LENGTH.size : start])
+        header = unpack(data[LENGTH.size : start])
     except CodecError as problem:
         raise BadFrame(str(problem)[:MAX_TEXT]) from None
     kind = header.pop("kind", None) if isinstance(header, dict) else None
@@ -459,7 +344,7 @@ def parse(data: bytes, allowed: Sequence[str]) -> Message | Steps | PolicySnapsh
         return Steps.parse(header, data, start)
     if kind == "policy":
         return _parse_policy(header, data[start:])
-    behind = _KINDS[kind].payload
+    behind = KINDS[kind].payload
     if behind:
         if behind in header:
             raise BadFrame(f"'{kind}' has {behind} in its header; it travels behind it")
@@ -469,7 +354,7 @@ def parse(data: bytes, allowed: Sequence[str]) -> Message | Steps | PolicySnapsh
     if kind == "hello" and header.get("protocol") != PROTOCOL:
         # Its other fields are those of its own version: they say nothing to this one.
         raise OtherProtocol(header.get("protocol"))
-    return _KINDS[kind].from_fields(header)
+    return KINDS[kind].from_fields(header)
 
 
 class OtherProtocol(BadFrame):
@@ -482,7 +367,7 @@ class OtherProtocol(BadFrame):
 def pack_policy(snapshot: PolicySnapshot) -> bytes:
     """A policy as it lies in the run folder and as actors receive it."""
     header = {"version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
-    return _frame("policy", header, pack({name: np.asarray(value) for name, value in snapshot.parameters.items()}))
+    return make_frame("policy", header, pack({name: np.asarray(value) for name, value in snapshot.parameters.items()}))
 
 
 def parse_policy(data: bytes) -> PolicySnapshot:
@@ -506,10 +391,3 @@ def _parse_policy(fields: Mapping[str, Any], payload: bytes) -> PolicySnapshot:
     if snapshot.hash != expected:
         raise BadFrame(f"policy {version} has the hash {snapshot.hash}, it was sent as {expected!r:.50}: damaged on the way")
     return snapshot
-
-
-def _frame(kind: str, fields: Mapping[str, Any], *payload: bytes) -> bytes:
-    header = pack({"kind": kind, **fields})
-    if len(header) > MAX_HEADER:
-        raise BadFrame(f"'{kind}' has a header of {len(header)} bytes, at most {MAX_HEADER}")
-    return b"".join((_LENGTH.pack(len(header)), header, *payload))

@@ -198,20 +198,22 @@ def end_with_supervisor() -> None:
 def _hub(run: Path, settings: dict[str, Any]) -> None:
     from tandem.dashboard.mount import mount_on_hub
     from tandem.doctor.diagnosis import for_hub
-    from tandem.link.hub import Hub
+    from tandem.link.hub import Hub, HubConfig
     from tandem.runs.clocks import hub_clocks
 
     steps_per_update = settings.pop("steps_per_update")
     certificate, key = (None if settings[name] is None else Path(settings[name]) for name in ("certificate", "key"))
     hub = Hub(
         run,
-        host=settings["host"],
-        port=settings["port"],
-        certificate=certificate,
-        key=key,
-        timeout_s=settings["timeout_s"],
-        ping_s=settings["timeout_s"] / 2,
-        actor_settings=settings["actor_settings"],
+        HubConfig(
+            host=settings["host"],
+            port=settings["port"],
+            certificate=certificate,
+            key=key,
+            timeout_s=settings["timeout_s"],
+            ping_s=settings["timeout_s"] / 2,
+            actor_settings=settings["actor_settings"],
+        ),
         say=lambda line: _log(run, line),
         clocks=lambda counts: hub_clocks(counts, steps_per_update),
         findings=for_hub(run),

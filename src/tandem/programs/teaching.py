@@ -33,7 +33,7 @@ from tandem.data.episode import EpisodeRecorder
 from tandem.envs.registry import TASKS, make
 from tandem.envs.scenery import Scenery
 from tandem.link.client import ActorClient
-from tandem.link.hub import Hub
+from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
 from tandem.runs.folder import RunFolder
 from tandem.teleop.mapping import axis_names
@@ -65,7 +65,7 @@ def teach(
     device = hand(spec)
     temporary = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
     run = RunFolder.create(temporary / "run", "recording", {}, spec)
-    hub = Hub(run.path, host=host, port=port)
+    hub = Hub(run.path, HubConfig(host=host, port=port))
     mount(hub)
     serving = threading.Thread(target=hub.serve, name="hub", daemon=True)
     serving.start()
@@ -206,7 +206,7 @@ class Teacher:
             self._obey(order.command, order.detail, order)
         newest = self._client.control()
         if newest is not None:
-            self._steering.steer(newest[0].holder, newest[0].axes, newest[1], newest[0].fine)
+            self._steering.steer(newest[0].holder, newest[0].axes, newest[1])
         if self.phase != "recording" or self._stays or self._steering.stands:
             self._steering.watch_hand()
         while self._steering.orders:

@@ -32,8 +32,6 @@ STRANDED_S = 3.0
 """After that, nobody holds it any more."""
 SMOOTH_STEPS = 3
 """Steps in which a released robot goes over from the hand's motion to the policy's."""
-FINE = 0.25
-"""Of the speed, in fine mode."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +108,7 @@ class Steering:
         self.state, self.holder, self.notice, self._heard_at = "held", holder, "", self.clock()
         return ""
 
-    def steer(self, holder: str, axes: Any, at: float, fine: bool = False) -> None:
+    def steer(self, holder: str, axes: Any, at: float) -> None:
         """What the hand does; a lost one that is heard again goes on."""
         if holder != self.holder or self.state not in ("held", "lost") or at < self._heard_at:
             return
@@ -118,7 +116,7 @@ class Steering:
             self.state, self.notice = "held", ""
         given = np.asarray(axes, np.float32).reshape(-1)[: self.action_dim]
         self._axes[:] = 0.0
-        self._axes[: len(given)] = np.clip(np.nan_to_num(given), -1.0, 1.0) * (FINE if fine else 1.0)
+        self._axes[: len(given)] = np.clip(np.nan_to_num(given), -1.0, 1.0)
         self._heard_at = at
 
     def let_go(self, holder: str) -> None:

@@ -1,4 +1,4 @@
-"""The stage between a page and an actor: real hub, real socket, real control loop."""
+"""Watching and steering through the hub: real hub, real socket, real control loop."""
 
 import time
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stage_rig import Page, Rig
+from remote_rig import Page, Rig
 
 from tandem.link.messages import View
 from tests.waiting import wait_for
@@ -20,16 +20,16 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 def watch(rig: Rig, seen: list[View]) -> Any:
-    return rig.do(rig.hub.stage.watch, rig.source, seen.append)
+    return rig.do(rig.hub.remote.watch, rig.source, seen.append)
 
 
 def test_an_actor_shows_itself_only_while_somebody_watches(rig: Rig) -> None:
     wait_for(lambda: len(rig.stored()) > 3, what="steps")
-    assert rig.newest() is None and rig.do(rig.hub.stage.scene, rig.source) is None
+    assert rig.newest() is None and rig.do(rig.hub.remote.scene, rig.source) is None
     seen: list[View] = []
     unwatch = watch(rig, seen)
     wait_for(lambda: len(seen) >= 5, what="views")
-    view, scene = seen[-1], rig.do(rig.hub.stage.scene, rig.source)
+    view, scene = seen[-1], rig.do(rig.hub.remote.scene, rig.source)
     assert (view.who, view.holder, view.state) == ("policy", "", "running")
     assert view.notice in ("", "limited: workspace")  # it always goes the same way, and arrives at an edge sooner or later
     assert view.notice or np.allclose(view.action, 0.5, atol=1e-3)
@@ -61,11 +61,11 @@ def test_who_looks_on_is_shown_a_dozen_views_a_second_however_fast_the_robot_is(
 
 
 def test_one_page_steers_at_a_time_and_the_others_are_told_why_not(rig: Rig) -> None:
-    stage, one = rig.hub.stage, Page(rig)
-    assert one.take() == "" and rig.do(stage.holder, rig.source) == "page-1"
+    remote, one = rig.hub.remote, Page(rig)
+    assert one.take() == "" and rig.do(remote.holder, rig.source) == "page-1"
     assert Page(rig, "page-2").take() == "another page"
-    assert rig.do(stage.take, "page-2", "actor-nobody") == "no such actor"
-    rig.do(stage.steer, "page-2", [1.0, 1.0, 1.0])  # ignored: it does not hold
+    assert rig.do(remote.take_control, "page-2", "actor-nobody") == "no such actor"
+    rig.do(remote.steer, "page-2", [1.0, 1.0, 1.0])  # ignored: it does not hold
     seen: list[View] = []
     watch(rig, seen)
     one.axes = [0.25, 0.0, -1.0]
@@ -73,19 +73,19 @@ def test_one_page_steers_at_a_time_and_the_others_are_told_why_not(rig: Rig) -> 
     assert (seen[-1].who, seen[-1].holder) == ("person", "page-1")
     one.let_go()
     wait_for(lambda: seen[-1].who == "policy" and seen[-1].holder == "", what="the policy")
-    assert rig.do(stage.holder, rig.source) == "" and Page(rig, "page-2").take() == ""
+    assert rig.do(remote.holder, rig.source) == "" and Page(rig, "page-2").take() == ""
 
 
 def test_orders_reach_who_they_are_meant_for_or_say_why_not(rig: Rig) -> None:
-    stage, seen = rig.hub.stage, []
+    remote, seen = rig.hub.remote, []
     watch(rig, seen)
-    assert rig.do(stage.order, "pause", "left", {}) == ""
+    assert rig.do(remote.command, "pause", "left", {}) == ""
     wait_for(lambda: seen and seen[-1].state == "paused" and seen[-1].who == "nobody", what="a pause")
-    assert rig.do(stage.order, "resume", rig.source, {}) == ""
+    assert rig.do(remote.command, "resume", rig.source, {}) == ""
     wait_for(lambda: seen[-1].state == "running", what="going on")
-    assert "nobody took it" in rig.do(stage.order, "pause", "right", {})
-    assert "no command 'dance'" in rig.do(stage.order, "dance", "left", {})
-    assert rig.do(stage.order, "checkpoint", "trainer", {}) == ""
+    assert "nobody received it" in rig.do(remote.command, "pause", "right", {})
+    assert "no command 'dance'" in rig.do(remote.command, "dance", "left", {})
+    assert rig.do(remote.command, "checkpoint", "trainer", {}) == ""
 
 
 def test_a_watcher_that_fails_harms_nobody(rig: Rig) -> None:
@@ -94,6 +94,6 @@ def test_a_watcher_that_fails_harms_nobody(rig: Rig) -> None:
     def broken(view: View) -> None:
         raise RuntimeError("a page with a bug")
 
-    rig.do(rig.hub.stage.watch, rig.source, broken)
+    rig.do(rig.hub.remote.watch, rig.source, broken)
     watch(rig, seen)
     wait_for(lambda: len(seen) > 3, what="views beside a broken page")

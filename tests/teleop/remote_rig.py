@@ -1,4 +1,4 @@
-"""A real hub and a real actor process's loop, each in a thread of the test, so that both sides of the stage can be looked at."""
+"""A real hub and a real actor process's loop, each in a thread of the test, so that a test sees both sides."""
 
 import json
 import threading
@@ -10,7 +10,7 @@ import numpy as np
 
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_batch
-from tandem.link.hub import Hub
+from tandem.link.hub import Hub, HubConfig
 from tandem.link.trainer_end import TrainerEnd
 from tandem.observations import Layout
 from tandem.programs.actor import ActorArgs, act
@@ -55,7 +55,7 @@ class Rig:
         self.run.mkdir(parents=True)
         described = {"task": task, "spec": self.spec.to_json(), "spec_hash": self.spec.hash, "config": {}}
         (self.run / "config.json").write_text(json.dumps(described))
-        self.hub = Hub(self.run, actor_settings=settings)
+        self.hub = Hub(self.run, HubConfig(actor_settings=settings or {}))
         self._hub_thread = threading.Thread(target=self.hub.serve, daemon=True)
         self._hub_thread.start()
         wait_for(lambda: (self.run / "hub.json").exists(), what="the hub to listen")
@@ -68,11 +68,11 @@ class Rig:
         args = ActorArgs(task, run=self.run, name="left", spool=folder / "spool", threads=1, **actor)
         self._actor_thread = threading.Thread(target=act, args=(args, self.lines.append, self._stop.is_set), daemon=True)
         self._actor_thread.start()
-        wait_for(lambda: self.do(self.hub.stage.actors), what="the actor to join")
+        wait_for(lambda: self.do(self.hub.remote.actors), what="the actor to join")
 
     @property
     def source(self) -> str:
-        return self.do(self.hub.stage.actors)[0]
+        return self.do(self.hub.remote.actors)[0]
 
     def do(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """In the hub's loop, as a page would."""
@@ -84,13 +84,13 @@ class Rig:
             finally:
                 done.set()
 
-        assert self.hub._loop is not None
-        self.hub._loop.call_soon_threadsafe(call)
+        assert self.hub.loop is not None
+        self.hub.loop.call_soon_threadsafe(call)
         assert done.wait(5), "the hub's loop does not answer"
         return result[0]
 
     def newest(self) -> Any:
-        return self.do(self.hub.stage.newest, self.source)
+        return self.do(self.hub.remote.newest_view, self.source)
 
     def stored(self) -> list[Transition]:
         with Journal.open(self.run / "journal.db") as journal:
@@ -142,15 +142,15 @@ class Page:
             self._thread.join()
 
     def take(self) -> str:
-        problem = self.rig.do(self.rig.hub.stage.take, self.name, self.rig.source)
+        problem = self.rig.do(self.rig.hub.remote.take_control, self.name, self.rig.source)
         if not problem and not self._thread.is_alive():
             self._thread.start()
         return problem
 
     def _steer(self) -> None:
         while not self.silent.wait(0.025):
-            self.rig.do(self.rig.hub.stage.steer, self.name, self.axes)
+            self.rig.do(self.rig.hub.remote.steer, self.name, self.axes)
 
     def let_go(self) -> None:
         self.be_silent()
-        self.rig.do(self.rig.hub.stage.let_go, self.name)
+        self.rig.do(self.rig.hub.remote.release_control, self.name)

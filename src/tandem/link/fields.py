@@ -1,0 +1,155 @@
+"""The fields of messages: limits, the check of each field, and the base class of all messages."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import struct
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
+
+from tandem.codec import pack
+
+MAX_HEADER = 256 * 2**10
+"""Bytes of a frame's header."""
+MAX_NAME = 100
+"""Characters of a name."""
+MAX_TEXT = 4000
+"""Characters of a text for people."""
+COUNT_LIMIT = 2**53
+"""Whole numbers below it are exact in JavaScript too."""
+
+LENGTH = struct.Struct("<I")
+
+
+class BadFrame(ValueError):
+    """Not one of our messages; says what is wrong with it."""
+
+
+Check = Callable[[Any], str | None]
+"""What is wrong with a value, None if nothing is."""
+
+
+def is_text(limit: int, empty: bool = False) -> Check:
+    def check(value: Any) -> str | None:
+        if not isinstance(value, str) or len(value) > limit or not (value or empty):
+            return f"expected a text of {'0' if empty else '1'} to {limit} characters"
+        return None
+
+    return check
+
+
+def is_count(lowest: int = 0, highest: int = COUNT_LIMIT) -> Check:
+    def check(value: Any) -> str | None:
+        return None if type(value) is int and lowest <= value <= highest else f"expected a whole number from {lowest} to {highest}"
+
+    return check
+
+
+def is_number(value: Any) -> str | None:
+    return None if type(value) in (int, float) and math.isfinite(value) else "expected a finite number"
+
+
+def is_flag(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "expected true or false"
+
+
+def is_maybe_flag(value: Any) -> str | None:
+    return None if value is None or isinstance(value, bool) else "expected true, false or nothing"
+
+
+def are_numbers(limit: int) -> Check:
+    def check(value: Any) -> str | None:
+        sound = type(value) is list and len(value) <= limit and all(is_number(item) is None for item in value)
+        return None if sound else f"expected a list of at most {limit} finite numbers"
+
+    return check
+
+
+def is_bytes(limit: int, multiple: int = 1) -> Check:
+    def check(value: Any) -> str | None:
+        sound = isinstance(value, bytes) and len(value) <= limit and len(value) % multiple == 0
+        return None if sound else f"expected at most {limit} bytes, in groups of {multiple}"
+
+    return check
+
+
+def is_one_of(*allowed: str) -> Check:
+    def check(value: Any) -> str | None:
+        return None if isinstance(value, str) and value in allowed else f"expected one of {', '.join(allowed)}"
+
+    return check
+
+
+def is_plain(limit: int) -> Check:
+    """A map that JSON can hold too, of bounded size."""
+
+    def check(value: Any) -> str | None:
+        if not isinstance(value, dict):
+            return "expected a map"
+        try:
+            size = len(json.dumps(value, allow_nan=False))
+        except (TypeError, ValueError, RecursionError):
+            return "expected a map of plain values"
+        return None if size <= limit else f"expected at most {limit} characters of JSON, got {size}"
+
+    return check
+
+
+Name = Annotated[str, is_text(MAX_NAME)]
+MaybeName = Annotated[str, is_text(MAX_NAME, empty=True)]
+Count = Annotated[int, is_count()]
+Version = Annotated[int, is_count(-1)]
+Number = Annotated[float, is_number]
+Plain = Annotated[dict[str, Any], is_plain(MAX_HEADER // 2)]
+
+
+class Message:
+    """One kind of message: fields, each with its own check. Subclasses are frozen dataclasses."""
+
+    kind: ClassVar[str]
+    payload: ClassVar[str] = ""
+    """The field that travels behind the header as raw bytes; empty if there is none."""
+
+    def __init_subclass__(cls, kind: str, payload: str = "") -> None:
+        cls.kind, cls.payload = kind, payload
+        KINDS[kind] = cls
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """Build it, or raise `BadFrame`: exactly these fields, each with a value it can have."""
+        checks = _checks_of(cls)
+        if fields.keys() != checks.keys():
+            missing, unknown = sorted(checks.keys() - fields.keys()), sorted(str(name) for name in fields.keys() - checks.keys())
+            raise BadFrame(f"'{cls.kind}' lacks {missing} and has unknown fields {unknown[:5]}"[:MAX_TEXT])
+        for name, check in checks.items():
+            problem = check(fields[name])
+            if problem:
+                raise BadFrame(f"'{cls.kind}' has {name} = {fields[name]!r:.100}: {problem}")
+        return cls(**fields)
+
+    def fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in _checks_of(type(self))}
+
+    def pack(self) -> bytes:
+        fields = self.fields()
+        payload = fields.pop(self.payload) if self.payload else b""
+        return make_frame(self.kind, fields, payload)
+
+
+KINDS: dict[str, type[Message]] = {}
+
+
+@functools.cache
+def _checks_of(cls: type[Any]) -> dict[str, Check]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {item.name: get_args(hints[item.name])[1] for item in dataclasses.fields(cls)}
+
+
+def make_frame(kind: str, fields: Mapping[str, Any], *payload: bytes) -> bytes:
+    header = pack({"kind": kind, **fields})
+    if len(header) > MAX_HEADER:
+        raise BadFrame(f"'{kind}' has a header of {len(header)} bytes, at most {MAX_HEADER}")
+    return b"".join((LENGTH.pack(len(header)), header, *payload))

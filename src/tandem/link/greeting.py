@@ -1,0 +1,62 @@
+"""The hub's answer to an actor's greeting: welcome, or the reason why it cannot join."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tandem.link.hub_config import HubContext
+from tandem.link.messages import BadFrame, Hello, OtherProtocol, parse
+from tandem.types import Spec
+
+
+class Objection(NamedTuple):
+    """Why an actor cannot join: a code of `messages.REFUSALS`, and a text for the person at the actor."""
+
+    code: str
+    text: str
+
+
+def read_hello(data: bytes) -> Hello | Objection:
+    """The greeting in an actor's first frame, or what is wrong with it."""
+    try:
+        hello = parse(data, ("hello",))
+        assert isinstance(hello, Hello)
+        return hello
+    except OtherProtocol as problem:
+        return Objection("protocol", f"{problem}. Install the same version of Tandem on both machines.")
+    except BadFrame as problem:
+        return Objection("protocol", f"the first message is not a greeting: {problem}. Is this an actor of Tandem?")
+
+
+def objection_to(hello: Hello, hub: HubContext, others: int) -> Objection | None:
+    """Why this actor cannot join; None if it can. `others`: actors connected already."""
+    name, spec = hello.name, hub.info.spec
+    if hello.task != hub.info.task:
+        return Objection(
+            "task", f"this run is of the task '{hub.info.task}', the actor '{name}' has '{hello.task}'. Start it with the same task."
+        )
+    difference = _difference(spec, hello)
+    if difference:
+        return Objection(
+            "spec",
+            f"the actor '{name}' has other observations, actions or rewards than this run of '{spec.task}': {difference} "
+            "(here: the run, there: the actor). Use the same version and options of the task at both ends.",
+        )
+    if hello.run and hello.run != hub.run_id:
+        return Objection(
+            "run",
+            f"the actor '{name}' joined run {hello.run}, this is run {hub.run_id}. Its steps stay in its spool: "
+            "start a new actor for this run, or the hub of the other run.",
+        )
+    if others >= hub.config.max_actors:
+        return Objection("busy", f"{others} actors are connected, the most this hub accepts. Stop one, or start the hub with more.")
+    return None
+
+
+def _difference(mine: Spec, hello: Hello) -> str:
+    """In words, empty if there is none. More than the hash is compared: a sparse and a dense reward have the same hash."""
+    try:
+        found = "; ".join(mine.difference(Spec.from_json(hello.spec)))[:2000]
+        return found or ("the same description, but another hash" if hello.spec_hash != mine.hash else "")
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return "its spec cannot be read"

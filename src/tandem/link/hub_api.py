@@ -1,0 +1,102 @@
+"""The hub's HTTP API: JSON for programs, documented in docs/link.md."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from fastapi import FastAPI, HTTPException, Request
+
+from tandem.link.messages import PROTOCOL, Command
+from tandem.runs.folder import RunFolder
+from tandem.runs.lines import Tail
+
+MAX_BODY = 10_000
+FINDINGS_KEPT_S = 3.0
+"""Findings are computed at most this often, however many clients ask."""
+_ROWS_PER_ANSWER = 1000
+
+
+class ApiSource(Protocol):
+    """What the API needs of a hub."""
+
+    folder: RunFolder
+
+    def status(self) -> dict[str, Any]: ...
+
+    def clocks(self) -> dict[str, Any]: ...
+
+    def actors(self) -> list[dict[str, Any]]: ...
+
+    async def findings(self, lang: str = "en") -> dict[str, Any]: ...
+
+    def send_command(self, command: Command, asked_by: str) -> list[str]: ...
+
+
+class FindingsCache:
+    """The doctor's findings about the run, computed in a thread because it reads files."""
+
+    def __init__(self, compute: Callable[[dict[str, Any], str], dict[str, Any]], live: Callable[[], dict[str, Any]]) -> None:
+        self._compute, self._live = compute, live
+        self._computing = asyncio.Lock()
+        self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
+
+    async def get(self, lang: str) -> dict[str, Any]:
+        async with self._computing:
+            now = time.monotonic()
+            made_at, found = self._kept.get(lang, (-FINDINGS_KEPT_S, {}))
+            if now - made_at >= FINDINGS_KEPT_S:
+                found = await asyncio.to_thread(self._compute, self._live(), lang)
+                self._kept = {lang: (time.monotonic(), found)}
+        return {"protocol": PROTOCOL, **found}
+
+
+def add_routes(app: FastAPI, hub: ApiSource) -> None:
+    async def status() -> dict[str, Any]:
+        return hub.status()
+
+    async def clocks() -> dict[str, Any]:
+        return hub.clocks()
+
+    async def actors() -> list[dict[str, Any]]:
+        return hub.actors()
+
+    async def metrics(after: int = 0) -> dict[str, Any]:
+        return _rows_after(hub.folder.metrics_file, after)
+
+    async def events(after: int = 0) -> dict[str, Any]:
+        return _rows_after(hub.folder.events_file, after)
+
+    async def findings(lang: str = "en") -> dict[str, Any]:
+        return await hub.findings(lang)
+
+    async def command(request: Request) -> dict[str, Any]:
+        try:
+            asked = json.loads(await _small_body(request))
+            command = Command.from_fields({"to": "all", "detail": {}, **asked})
+        except (ValueError, TypeError) as problem:
+            raise HTTPException(422, f"not a command: {problem}") from None
+        return {"told": hub.send_command(command, "api")}
+
+    for route in (status, clocks, actors, metrics, events, findings):
+        app.add_api_route(f"/api/{route.__name__}", route)
+    app.add_api_route("/api/command", command, methods=["POST"])
+
+
+async def _small_body(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            raise HTTPException(413, f"at most {MAX_BODY} bytes")
+    return body
+
+
+def _rows_after(path: Path, after: int) -> dict[str, Any]:
+    """Rows of a JSON-lines file from a byte on, and the byte to ask for next time."""
+    tail = Tail(path, max(0, after))
+    return {"rows": tail.rows(max_rows=_ROWS_PER_ANSWER), "next": tail.at}

@@ -1,0 +1,65 @@
+"""The settings of a hub, and what its parts share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tandem.errors import ConfigError
+from tandem.link.hub_events import HubEvents
+from tandem.link.messages import MAX_FRAME
+from tandem.link.published_policy import PublishedPolicy
+from tandem.runs.folder import RunInfo
+from tandem.types import Spec
+
+
+@dataclass(frozen=True)
+class HubConfig:
+    """How a hub listens, and what it allows."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Other machines reach only an address other than the loopback; then give a certificate too."""
+    port: int = 0
+    """0: the system chooses a free one."""
+    token: str | None = None
+    """None: the run's own token, made on first use."""
+    certificate: Path | None = None
+    """TLS certificate; None: no TLS."""
+    key: Path | None = None
+    actor_settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that every actor gets with its welcome (random_steps, seed, ...)."""
+    max_actors: int = 64
+    max_unknown_connections: int = 32
+    """Connections that have not shown a token yet."""
+    ping_s: float = 5.0
+    timeout_s: float = 10.0
+    """An actor that answers no ping for so long is disconnected; a connection without a token is closed after it."""
+
+
+@dataclass(frozen=True)
+class HubContext:
+    """What the parts of one hub share."""
+
+    config: HubConfig
+    run_id: str
+    info: RunInfo
+    record_bytes: int
+    """The largest packed step that this run accepts."""
+    policy: PublishedPolicy
+    events: HubEvents
+    say: Callable[[str], None] = lambda line: None
+    wall: Callable[[], float] = time.time
+
+
+def record_limit(spec: Spec) -> int:
+    """Bytes that a packed step may have. A valid one holds two observations and an action; an invalid one must still fit."""
+    one = sum(entry.size * np.dtype(entry.dtype).itemsize for entry in spec.observation.values())
+    needed = 2 * one + spec.action.size * 8 + 4096
+    if needed > MAX_FRAME // 2:
+        raise ConfigError(f"a step of '{spec.task}' has {needed} bytes; the link takes at most {MAX_FRAME // 2}. Use smaller images.")
+    return min(2 * needed + 2**16, MAX_FRAME - 2**20)

@@ -1,0 +1,31 @@
+"""The hub's own lines in `events.jsonl`, at a bounded rate."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tandem.runs.folder import RunFolder
+from tandem.runs.lines import append_rows
+
+MAX_BURST, PER_S = 200, 2.0
+
+
+class HubEvents:
+    """Appends events to the run folder. A full disk is no reason to stop the hub, and a client that misbehaves cannot fill the disk."""
+
+    def __init__(self, folder: RunFolder, wall: Callable[[], float] = time.time) -> None:
+        self._path, self._wall = folder.events_file, wall
+        self._left, self._counted_at = float(MAX_BURST), time.monotonic()
+
+    def add(self, kind: str, **details: Any) -> None:
+        now = time.monotonic()
+        self._left = min(MAX_BURST, self._left + (now - self._counted_at) * PER_S)
+        self._counted_at = now
+        if self._left < 1:
+            return
+        self._left -= 1
+        with contextlib.suppress(OSError):
+            append_rows(self._path, [{"time": self._wall(), "kind": kind, "by": "hub", **details}])
