@@ -235,13 +235,11 @@ def _compile_once() -> None:
 def train(args: list[str]) -> None:
     """Learn a task with RLPD: hub, trainer and actors on this machine."""
     _compile_once()
-    from tandem.off_policy.recipes import defaults_for
     from tandem.off_policy.sync import train as train_in_turns
-    from tandem.programs.arguments import TrainArgs
+    from tandem.programs.arguments import TrainArgs, read_run_args
     from tandem.programs.launch import train_here
 
-    # which recipe or which earlier run the arguments name decides the defaults of all the others
-    asked = tyro.cli(TrainArgs, args=args, default=TrainArgs(config=defaults_for(args)), prog="tandem train")
+    asked = read_run_args(TrainArgs, args, "tandem train")
     config, path = _run_of(asked)
     display = _display(asked.quiet, asked.json, asked.verbose)
     if asked.sync:
@@ -258,11 +256,10 @@ def train(args: list[str]) -> None:
 def learner(args: list[str]) -> None:
     """The learner's half of RLPD: hub and trainer, for actors that join over the network."""
     _compile_once()
-    from tandem.off_policy.recipes import defaults_for
-    from tandem.programs.arguments import LearnerArgs
+    from tandem.programs.arguments import LearnerArgs, read_run_args
     from tandem.programs.launch import learn_here
 
-    asked = tyro.cli(LearnerArgs, args=args, default=LearnerArgs(config=defaults_for(args)), prog="tandem learner")
+    asked = read_run_args(LearnerArgs, args, "tandem learner")
     config, path = _run_of(asked)
     summary = learn_here(asked, config, path, _display(asked.quiet, asked.json, asked.verbose))
     _show_summary(summary, path, asked.json, command="learner")
@@ -320,12 +317,11 @@ def ppo(args: list[str]) -> None:
     """Learn a task with PPO, on many simulations at once."""
     _compile_once()
     from tandem.doctor.watch import watch_trainer
-    from tandem.on_policy.presets import ppo_defaults_for
     from tandem.on_policy.rsl_rl_config import read_rsl_rl_config
     from tandem.on_policy.run import train_ppo
-    from tandem.programs.arguments import PPOArgs
+    from tandem.programs.arguments import read_ppo_args
 
-    asked = tyro.cli(PPOArgs, args=args, default=PPOArgs(config=ppo_defaults_for(args)), prog="tandem ppo")
+    asked = read_ppo_args(args, "tandem ppo")
     if asked.task is None and asked.resume is None:
         raise ConfigError("which task? `tandem tasks` lists them; `--resume RUN` goes on with a run")
     path = asked.resume or asked.run or _new_run(f"{asked.task}_ppo")
