@@ -279,3 +279,12 @@ def test_without_opengl_it_says_what_to_install(backend: str, tmp_path: Path) ->
         pytest.skip("OSMesa is installed here, so drawing with it works")
     result = tandem("play", "reach", "--episodes", 1, "--film", cwd=tmp_path, env={"MUJOCO_GL": backend})
     assert_refused(result, f"MUJOCO_GL={backend!r}", "apt install libegl1 libgl1-mesa-dri", "MUJOCO_GL=egl")
+
+
+# ---- the table
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_summary_is_the_first_line_of_its_docstring(name: str) -> None:
+    command = COMMANDS[name]
+    assert (command.function().__doc__ or "").splitlines()[0] == command.summary

@@ -2,7 +2,8 @@
 
     TandemError
     ├── ConfigError            what was asked for cannot be (unknown task, bad option)
-    │   └── UnknownTaskError
+    │   ├── UnknownTaskError
+    │   └── PackageMissing     an optional package is not installed; the message says what to type
     ├── SpecMismatch           two ends, or a file and a task, disagree on observations or actions
     ├── ActionError            an action of the wrong shape, or not finite
     ├── SimulationDiverged     the physics left the finite numbers
@@ -41,6 +42,15 @@ class ConfigError(TandemError):
 
 class UnknownTaskError(ConfigError):
     pass
+
+
+EXTRAS = {"jax": "learn", "jaxlib": "learn", "equinox": "learn", "tensorboardX": "learn", "yaml": "learn", "nicegui": "page"}
+"""Packages that a plain install leaves out, and the extra that brings them."""
+
+
+class PackageMissing(ConfigError):
+    def __init__(self, what: str, package: str) -> None:
+        super().__init__(f"{what} needs the package '{package}', which is not installed: pip install 'tandem-rl[{EXTRAS[package]}]'")
 
 
 class SpecMismatch(TandemError):
