@@ -12,7 +12,7 @@ from typing import Any
 
 import tyro
 
-from tandem.errors import EXTRAS, ConfigError, PackageMissing, TandemError
+from tandem.errors import ConfigError, TandemError, extras_named
 from tandem.programs.terminal import console, errors, say
 
 
@@ -60,14 +60,9 @@ COMMANDS = {
 def run(name: str, args: list[str]) -> Any:
     """Run a command; returns what it returns."""
     command = COMMANDS[name]
-    try:
+    with extras_named(f"`tandem {name}`"):
         function = command.function()
         return function(args) if command.own_parser else tyro.cli(function, args=args, prog=f"tandem {name}")
-    except ModuleNotFoundError as problem:
-        package = (problem.name or "").split(".")[0]
-        if package not in EXTRAS:
-            raise
-        raise PackageMissing(f"`tandem {name}`", package) from None
 
 
 def show_help() -> None:

@@ -31,6 +31,11 @@ A message names the object, what it got, what was expected, the likely cause and
 The command line prints it without a traceback; anything that is not a TandemError is a bug.
 """
 
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
 
 class TandemError(Exception):
     """A failure with a message that was written for the person who reads it."""
@@ -51,6 +56,18 @@ EXTRAS = {"jax": "learn", "jaxlib": "learn", "equinox": "learn", "tensorboardX":
 class PackageMissing(ConfigError):
     def __init__(self, what: str, package: str) -> None:
         super().__init__(f"{what} needs the package '{package}', which is not installed: pip install 'tandem-rl[{EXTRAS[package]}]'")
+
+
+@contextlib.contextmanager
+def extras_named(what: str) -> Iterator[None]:
+    """Turn the failed import of an optional package into a `PackageMissing` that says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        package = (problem.name or "").split(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise PackageMissing(what, package) from None
 
 
 class SpecMismatch(TandemError):
