@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 
 from tandem.cli import COMMANDS
-from tandem.data.demos import load_demos, read_recording
+from tandem.data.demos import load_demos, read_demos
 from tandem.data.journal import Journal
 from tandem.envs.reach import SPEC as REACH
 from tests.drawing import drawing  # noqa: F401  a fixture
@@ -205,7 +205,7 @@ def test_a_file_of_another_task_is_refused_with_each_difference(reach_file: Path
 
 
 def test_a_step_with_nan_is_named_with_its_entry_and_index(reach_file: Path, tmp_path: Path) -> None:
-    steps = read_recording(reach_file).transitions
+    steps = read_demos(reach_file).transitions
     bad = np.array([0.1, np.nan, 0.0], np.float32)
     steps[2] = dataclasses.replace(steps[2], observation=steps[2].observation | {"to_ball": bad})
     with Journal.create(tmp_path / "nan.db", REACH) as journal:
@@ -232,7 +232,7 @@ def test_a_full_disk_leaves_no_half_written_file_and_says_what_was_kept(tmp_path
     result = tandem("record", "reach", "--demos", 200, "--out", ".", "--quiet", cwd=tmp_path, start=start)
     partial = only(tmp_path, "*")
     assert partial.name.endswith(".db.partial"), "nothing half-written bears the final name"
-    kept = read_recording(partial).episodes()
+    kept = read_demos(partial).episodes()
     assert 1 <= len(kept) < 200 and all(episode[-1].success for episode in kept)
     assert_refused(result, "no more room", f"{len(kept)} complete episodes are kept in {partial.name}")
     assert len(load_demos(partial, REACH)) == sum(len(episode) for episode in kept)
@@ -255,7 +255,7 @@ def test_an_interrupt_keeps_the_complete_episodes_and_says_where(tmp_path: Path)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     partial = only(tmp_path, "*")
-    kept = len(read_recording(partial).episodes())
+    kept = len(read_demos(partial).episodes())
     assert process.returncode == 130 and "Traceback" not in stderr
     assert stderr.startswith("stopped. ") and f"{kept} of 1000 episodes are kept in {partial.name}" in stderr
     assert kept >= 1 and partial.name.endswith(".partial")
@@ -279,3 +279,12 @@ def test_without_opengl_it_says_what_to_install(backend: str, tmp_path: Path) ->
         pytest.skip("OSMesa is installed here, so drawing with it works")
     result = tandem("play", "reach", "--episodes", 1, "--film", cwd=tmp_path, env={"MUJOCO_GL": backend})
     assert_refused(result, f"MUJOCO_GL={backend!r}", "apt install libegl1 libgl1-mesa-dri", "MUJOCO_GL=egl")
+
+
+# ---- the table
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_commands_summary_is_the_first_line_of_its_docstring(name: str) -> None:
+    command = COMMANDS[name]
+    assert (command.function().__doc__ or "").splitlines()[0] == command.summary

@@ -2,7 +2,8 @@
 
     TandemError
     ├── ConfigError            what was asked for cannot be (unknown task, bad option)
-    │   └── UnknownTaskError
+    │   ├── UnknownTaskError
+    │   └── PackageMissing     an optional package is not installed; the message says what to type
     ├── SpecMismatch           two ends, or a file and a task, disagree on observations or actions
     ├── ActionError            an action of the wrong shape, or not finite
     ├── SimulationDiverged     the physics left the finite numbers
@@ -30,6 +31,11 @@ A message names the object, what it got, what was expected, the likely cause and
 The command line prints it without a traceback; anything that is not a TandemError is a bug.
 """
 
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
 
 class TandemError(Exception):
     """A failure with a message that was written for the person who reads it."""
@@ -41,6 +47,27 @@ class ConfigError(TandemError):
 
 class UnknownTaskError(ConfigError):
     pass
+
+
+EXTRAS = {"jax": "learn", "jaxlib": "learn", "equinox": "learn", "tensorboardX": "learn", "yaml": "learn", "nicegui": "page"}
+"""Packages that a plain install leaves out, and the extra that brings them."""
+
+
+class PackageMissing(ConfigError):
+    def __init__(self, what: str, package: str) -> None:
+        super().__init__(f"{what} needs the package '{package}', which is not installed: pip install 'tandem-rl[{EXTRAS[package]}]'")
+
+
+@contextlib.contextmanager
+def extras_named(what: str) -> Iterator[None]:
+    """Turn the failed import of an optional package into a `PackageMissing` that says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as problem:
+        package = (problem.name or "").split(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise PackageMissing(what, package) from None
 
 
 class SpecMismatch(TandemError):

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from tandem.data.demos import read_recording
+from tandem.data.demos import read_demos
 from tests.dashboard.page_samples import Started, Visitor
 from tests.waiting import wait_for
 
@@ -87,6 +87,6 @@ def test_two_demonstrations_are_recorded_by_hand(browser: Any, tmp_path: Path) -
         context.close()
         recording.stop()
     [file] = wait_for(lambda: list((tmp_path / "demos").glob("*.db")), 40, what="the file is there")
-    episodes = read_recording(file).episodes()
+    episodes = read_demos(file).episodes()
     assert [len(episode) for episode in episodes] == lengths
     assert all(episode[-1].success and all(step.intervened for step in episode) for episode in episodes)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from data_samples import SPEC, assert_same, episode, in_another_process, observation, transition
 
-from tandem.data.demos import DemoWriter, load_demos, read_recording
+from tandem.data.demos import DemoWriter, load_demos, read_demos
 from tandem.data.journal import Journal
 from tandem.errors import DataError, FileMissing, FileUnreadable, InvalidTransition, SpecMismatch, StorageFull
 from tandem.types import Entry
@@ -30,7 +30,7 @@ def test_a_finished_recording_is_one_file_named_after_task_count_and_time(tmp_pa
         path = writer.finish()
     assert re.fullmatch(r"peg_2_demos_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.db", path.name)
     assert names(tmp_path) == [path.name]
-    recording = read_recording(path)
+    recording = read_demos(path)
     assert recording.complete and recording.attributes == {"operator": "scripted", "seed": 3}
     assert [len(steps) for steps in recording.episodes()] == [4, 6]
 
@@ -72,7 +72,7 @@ def test_an_interrupted_recording_keeps_its_complete_episodes_under_the_partial_
     [name] = names(tmp_path)
     assert name.endswith(".db.partial")
     assert len(load_demos(tmp_path / name, SPEC)) == 3
-    assert not read_recording(tmp_path / name).complete
+    assert not read_demos(tmp_path / name).complete
 
 
 def test_an_interrupted_recording_without_an_episode_leaves_nothing(tmp_path):
@@ -97,7 +97,7 @@ def test_an_episode_with_a_bad_step_is_refused_whole(tmp_path):
         with pytest.raises(InvalidTransition, match=r"step 1 .*'pose' has inf at \[1\]"):
             writer.add(steps)
         writer.add(episode(2))
-        assert [len(steps) for steps in read_recording(writer.finish()).episodes()] == [2, 2]
+        assert [len(steps) for steps in read_demos(writer.finish()).episodes()] == [2, 2]
 
 
 def record_until_the_disk_is_full(folder: Path) -> tuple[str, int]:
@@ -137,7 +137,7 @@ def test_a_killed_recording_keeps_every_episode_that_was_added(tmp_path):
         added = next(int(line) for line in recorder.stdout if int(line) >= 3)
         os.kill(recorder.pid, signal.SIGKILL)
     [partial] = tmp_path.glob("*.db.partial")
-    lengths = [len(steps) for steps in read_recording(partial).episodes()]
+    lengths = [len(steps) for steps in read_demos(partial).episodes()]
     assert len(lengths) >= added and set(lengths) == {20}
 
 
@@ -199,7 +199,7 @@ def test_the_episodes_of_interleaved_actors_are_told_apart(tmp_path):
     left, right = ([dataclasses.replace(step, source=source) for step in episode(3)] for source in ("left", "right"))
     with Journal.create(tmp_path / "online.db", SPEC) as journal:
         journal.append([step for pair in zip(left, right, strict=True) for step in pair])
-    recording = read_recording(tmp_path / "online.db")
+    recording = read_demos(tmp_path / "online.db")
     assert [[(step.source, step.step) for step in steps] for steps in recording.episodes()] == [
         [("left", 0), ("left", 1), ("left", 2)],
         [("right", 0), ("right", 1), ("right", 2)],

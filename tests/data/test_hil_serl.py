@@ -13,7 +13,7 @@ from data_samples import SPEC, observation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tandem.data.demos import load_demos, read_recording
+from tandem.data.demos import load_demos, read_demos
 from tandem.data.hil_serl import import_hil_serl
 from tandem.errors import DataError, FileMissing, FileUnreadable, InvalidTransition, SpecMismatch, TandemError, UnsafePickle
 from tandem.types import Entry
@@ -112,7 +112,7 @@ def test_load_demos_knows_a_pickle_by_its_content(tmp_path):
 
 
 def test_without_a_spec_the_arrays_speak_for_themselves(tmp_path):
-    recording = read_recording(write(tmp_path, [record(0), last(1), last(2)]))
+    recording = read_demos(write(tmp_path, [record(0), last(1), last(2)]))
     assert {name: entry.shape for name, entry in recording.spec.observation.items()} == {"pose": (3,), "touch": (1,)}
     assert (recording.spec.action.shape, recording.spec.max_episode_steps) == ((2,), 2)
 

@@ -22,7 +22,7 @@ from tandem.off_policy.sync import train
 from tandem.off_policy.transfer import as_sac_policy, learned_by_ppo
 from tandem.on_policy import run as ppo_run
 from tandem.on_policy.collector import Collector
-from tandem.on_policy.presets import PRESETS, ppo_config_of, ppo_defaults_for
+from tandem.on_policy.presets import PRESETS, ppo_config_of, ppo_starting_config
 from tandem.on_policy.run import OnPolicyRun, orders, train_ppo
 from tandem.programs.record import record_demos
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
@@ -244,7 +244,7 @@ def test_a_run_goes_on_under_its_own_settings_and_by_its_own_command(tmp_path: P
     config = replace(EVERYTHING, max_iterations=1, actor_entries=("position", "velocity"))
     train_ppo(config, tmp_path / "run", quiet())
     assert ppo_config_of(RunFolder.open(tmp_path / "run")) == config
-    assert ppo_defaults_for(["--resume", str(tmp_path / "run")]) == config
+    assert ppo_starting_config(None, resume=tmp_path / "run") == config
     with pytest.raises(ConfigError, match="tandem ppo --resume"):
         config_of(RunFolder.open(tmp_path / "run"))
     with pytest.raises(ConfigError, match=r"has 8 simulations .* num_envs is 16"):
@@ -305,26 +305,6 @@ def test_unknown_names_are_refused_before_anything_is_written(settings: dict[str
     with pytest.raises(ConfigError, match=says):
         train_ppo(replace(SMALL, **settings), tmp_path / "run", quiet())
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "preset"),
-    [
-        (["cartpole"], "cartpole"),
-        (["--verbose", "gear_assembly"], "gear_assembly"),
-        (["--verbose", "my_robot"], "rsl_rl"),
-        (["HalfCheetah-v4", "--seed", "3"], "gym_mujoco"),
-        (["--num-envs", "8", "my_robot:Arm-v0"], "gym_mujoco"),
-        (["HalfCheetah-v4", "--preset", "rsl_rl"], "rsl_rl"),
-    ],
-)
-def test_the_preset_suits_the_task_unless_named(arguments: list[str], preset: str) -> None:
-    assert ppo_defaults_for(arguments) == PRESETS[preset]()
-
-
-def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no preset 'rsl-rl'; there are rsl_rl, gym_mujoco"):
-        ppo_defaults_for(["reach", "--preset", "rsl-rl"])
 
 
 class Misshapen:

@@ -10,8 +10,8 @@ import yaml
 
 from tandem.agents.rnd import RNDConfig
 from tandem.errors import ConfigError, FileMissing, FileUnreadable
-from tandem.on_policy.presets import ppo_defaults_for
 from tandem.on_policy.rsl_rl_config import imported, read_rsl_rl_config
+from tandem.programs.arguments import read_ppo_args
 from tests.test_cli import assert_done, assert_refused, tandem
 
 ANYMAL_5 = """
@@ -240,6 +240,6 @@ def test_a_command_line_takes_it_and_may_say_otherwise(tmp_path: Path) -> None:
     assert (
         config["agent"]["gamma"] == 0.9 and config["agent"]["entropy_coef"] == 0.005 and config["agent"]["critic_hidden_dims"] == [256, 128]
     )
-    assert ppo_defaults_for(["--rsl_rl_config=" + str(tmp_path / "agent.yaml")]).agent.gamma == 0.98
+    assert read_ppo_args(["--rsl_rl_config=" + str(tmp_path / "agent.yaml")], "tandem ppo").config.agent.gamma == 0.98
     both = tandem("ppo", "cartpole", "--rsl-rl-config", "agent.yaml", "--preset", "rsl_rl", cwd=tmp_path)
-    assert_refused(both, "both say what to start from")
+    assert_refused(both, "all say which settings to start from")

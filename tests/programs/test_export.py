@@ -376,7 +376,7 @@ def test_commands_export_judge_and_play_a_file(runs: dict[str, Path], tmp_path: 
     assert_done(without_jax, "reach, policy version")
     code = "import sys; sys.modules['onnxruntime'] = None; from tandem.cli import main; main()"
     missing = tandem("eval", "clone.onnx", cwd=tmp_path, start=(sys.executable, "-c", code))
-    assert_refused(missing, "need the packages onnx and onnxruntime", "pip install 'tandem[export]'")
+    assert_refused(missing, "need the packages onnx and onnxruntime", "pip install 'tandem-rl[export]'")
 
 
 def test_an_actor_acts_with_a_file_whatever_the_learner_publishes(
@@ -393,7 +393,7 @@ def test_an_actor_acts_with_a_file_whatever_the_learner_publishes(
     spool = ("--spool", str(tmp_path / "spool"))
     said = started("actor", "reach", "--run", str(run), "--policy", str(file), "--max-steps", "60", *spool).ends()
     snapshot = load_policy(runs["bc"])[0]
-    assert f"acting with {file} ({snapshot.hash}) whatever is learned meanwhile; its steps carry version -1" in said
+    assert f"acting with {file} ({snapshot.hash}) and not with the learner's policies; its steps carry version -1" in said
     assert "Received network parameters" not in said and "stopped after 60 steps" in said
     [seen] = [actor for actor in api(run, "/api/actors") if actor["steps"]]
     assert (seen["version"], seen["policy_hash"], seen["lag_versions"]) == (-1, snapshot.hash, None)

@@ -83,7 +83,7 @@ def parts_of(run: Path) -> list[int]:
                 command = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if str(run).encode() in command and b"tandem.programs.processes" in command:
+            if str(run).encode() in command and b"tandem.programs.parts" in command:
                 found.append(int(entry.name))
     return found
 

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tandem.data.demos import load_demos, read_recording
+from tandem.data.demos import load_demos, read_demos
 from tandem.errors import DataError
 from tandem.programs.record import GIVE_UP_AFTER, play_episode, record_demos
 from tandem.types import Entry, Spec, Transition
@@ -87,7 +87,7 @@ def test_attempt_i_starts_from_seed_plus_i_and_failures_are_left_out(tmp_path: P
     assert seeds_of(load_demos(path, SPEC)) == [12, 15, 18]
     assert told == [(0, 1), (0, 2), (1, 2), (1, 3), (1, 4), (2, 4), (2, 5), (2, 6), (3, 6)]
     assert operator.episodes == 9, "the operator is told when an episode begins"
-    assert read_recording(path).attributes == {"operator": "counter", "seed": 10}
+    assert read_demos(path).attributes == {"operator": "counter", "seed": 10}
 
 
 def test_an_operator_who_never_succeeds_is_given_up_on_and_leaves_no_file(tmp_path: Path) -> None:

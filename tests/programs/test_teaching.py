@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tandem.data.demos import load_demos, read_recording
+from tandem.data.demos import load_demos, read_demos
 from tandem.envs.registry import make, make_expert
 from tandem.link.hub import Hub
 from tandem.programs.teaching import teach
@@ -93,7 +93,7 @@ def test_a_person_records_keeps_discards_and_does_again(tmp_path: Path) -> None:
     recording.thread.join(10)
     [path] = recording.result
     assert path.name.startswith("reach_2_demos_") and not list(tmp_path.glob("*.partial"))
-    kept = read_recording(path)
+    kept = read_demos(path)
     assert kept.attributes == {"operator": "browser", "seed": 7}
     assert len(kept.episodes()) == 2 and all(episode[-1].success and episode[-1].terminated for episode in kept.episodes())
     steps = load_demos(path, make("reach").get_wrapper_attr("task_spec"))
@@ -114,7 +114,7 @@ def test_a_person_may_be_the_judge(tmp_path: Path) -> None:
     wait_for(lambda: "keep, discard or redo?" in recording.views[-1].notice, what="the question")
     recording.order("keep")
     recording.thread.join(10)
-    steps = read_recording(recording.result[0]).transitions
+    steps = read_demos(recording.result[0]).transitions
     assert [(step.reward, step.terminated, step.success) for step in steps[-2:]] == [(0.0, False, False), (1.0, True, True)]
 
 
@@ -146,5 +146,5 @@ def test_with_a_device_what_succeeds_is_kept_without_being_asked(tmp_path: Path,
 
     monkeypatch.setattr(teaching.Teacher, "_obey_all", looking)
     path = teach("reach", 2, tmp_path, 3, hand=Stick)
-    kept = read_recording(path)
+    kept = read_demos(path)
     assert len(kept.episodes()) == 2 and kept.attributes["operator"] == "gamepad"

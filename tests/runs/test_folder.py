@@ -163,7 +163,7 @@ def test_a_crash_in_the_middle_of_writing_keeps_what_was_there(tmp_path: Path, m
 
     monkeypatch.setattr(os, "replace", full)
     for durable in (True, False):
-        with pytest.raises(StorageFull, match="No space left on device. What was there before is intact"):
+        with pytest.raises(StorageFull, match=r"No space left on device\. What was there before is intact"):
             write_atomically(path, b"after", durable=durable)
     assert path.read_bytes() == b"before" and [found.name for found in tmp_path.iterdir()] == ["file.bin"]
 

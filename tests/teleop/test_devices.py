@@ -142,5 +142,5 @@ def test_a_missing_package_is_named_with_what_to_install() -> None:
         "from tandem.teleop.devices import SpaceMouse\nfrom tandem.teleop.mapping import Mapping\nSpaceMouse(Mapping.load(6))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "needs the package 'pyspacemouse'" in done.stderr and "pip install 'tandem[spacemouse]'" in done.stderr
+    assert "needs the package 'pyspacemouse'" in done.stderr and "pip install 'tandem-rl[spacemouse]'" in done.stderr
     assert ConfigError.__name__ in done.stderr

@@ -134,7 +134,7 @@ def load_demos(path: Path | str, spec: Spec, *, skip_rejected: bool = False) -> 
 
     A file with steps that cannot be used is refused, naming the first; `skip_rejected` loads the others.
     """
-    recording = read_recording(path, spec)
+    recording = read_demos(path, spec)
     if recording.rejected and not skip_rejected:
         first = recording.rejected[0]
         raise InvalidTransition(
@@ -153,7 +153,7 @@ def load_demos(path: Path | str, spec: Spec, *, skip_rejected: bool = False) -> 
     return recording.transitions
 
 
-def read_recording(path: Path | str, spec: Spec | None = None) -> Recording:
+def read_demos(path: Path | str, spec: Spec | None = None) -> Recording:
     """Read a file of steps, whichever kind its content says it is; with `spec`, one of another spec is refused."""
     path = Path(path)
     if _is_pickle(path):

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tandem.data.demos import Recording, read_recording
+from tandem.data.demos import Recording, read_demos
 from tandem.data.validation import Validator
 from tandem.errors import DataError, TandemError
 from tandem.types import Spec, Transition
@@ -79,7 +79,7 @@ class Problem:
 
 def inspect(path: Path | str, spec: Spec | None = None) -> Report:
     """The figures of a demo file, an online journal or a hil-serl pickle; with `spec`, one that does not fit it is refused."""
-    recording = read_recording(path, spec)
+    recording = read_demos(path, spec)
     if not recording.transitions:
         raise DataError(f"{path} holds no steps to look at ({len(recording.rejected)} rejected). Record demonstrations first.")
     return report_on(recording)
@@ -166,7 +166,7 @@ def _table(rows: list[list[str]], width: int) -> list[str]:
 def validate(path: Path | str, spec: Spec | None = None) -> list[Problem]:
     """Everything that is wrong with a file, errors first; with `spec`, also whether it fits that task."""
     try:
-        recording = read_recording(path)
+        recording = read_demos(path)
     except TandemError as problem:
         return [Problem("error", str(problem))]
     sound, unusable = _sorted_rows(recording)
@@ -183,7 +183,7 @@ def _spec_problems(recording: Recording, spec: Spec | None) -> Iterator[Problem]
         return
     if recording.kind != "journal":  # its own spec is a guess from the arrays: ask the import itself
         try:
-            read_recording(recording.path, spec)
+            read_demos(recording.path, spec)
         except TandemError as problem:
             yield Problem("error", str(problem))
         return

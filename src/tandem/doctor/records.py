@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tandem.data.demos import PARTIAL_SUFFIX, Recording, read_recording
+from tandem.data.demos import PARTIAL_SUFFIX, Recording, read_demos
 from tandem.data.journal import Journal, Source
 from tandem.data.report import Report, report_on
 from tandem.data.validation import Validator
@@ -401,7 +401,7 @@ def _recording(path: Path) -> tuple[Recording, int]:
                 steps = [step for _, step in journal.read(0, DEMO_ROWS)]
                 recording = Recording(path, "journal", journal.spec, steps, journal.rejected(), journal.created, journal.attributes)
                 return recording, accepted
-    recording = read_recording(path)
+    recording = read_demos(path)
     return recording, len(recording.transitions)
 
 

@@ -57,7 +57,7 @@ class Registered:
 
 
 _BOTH: tuple[Reward, ...] = ("sparse", "dense")
-TASKS = {
+TASKS: dict[str, Registered] = {
     "gear_assembly": Registered(
         GearAssembly,
         GearExpert,
@@ -81,6 +81,25 @@ TASKS = {
     for name in RULES
 }
 """What `BatchEnv` steps. A Gymnasium id among them is the same environment as Gymnasium's, only faster."""
+
+
+def register_task(
+    name: str,
+    task: Callable[..., Task],
+    *,
+    summary: str,
+    expert: Callable[[int | None], Expert] | None = None,
+    camera: str | None = None,
+    rewards: tuple[Reward, ...] = ("dense",),
+    distance: Callable[[Observation], float] | None = None,
+    corrector: Callable[[int | None], Expert] | None = None,
+) -> None:
+    """Make a task of your own known by name in this process; the arguments are those of `Registered`."""
+    if name in TASKS:
+        raise ConfigError(f"there is a task '{name}' already; register yours under another name")
+    TASKS[name] = Registered(task, expert, camera, summary, rewards, distance, corrector)
+
+
 WITH_EXPERT = tuple(name for name, task in TASKS.items() if task.expert is not None)
 
 

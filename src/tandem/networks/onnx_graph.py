@@ -39,7 +39,7 @@ def packages() -> tuple[Any, Any]:
         import onnxruntime
     except ImportError as problem:
         raise ConfigError(
-            f"ONNX files need the packages onnx and onnxruntime, and '{problem.name}' is not installed: `pip install 'tandem[export]'`"
+            f"ONNX files need the packages onnx and onnxruntime, and '{problem.name}' is not installed: `pip install 'tandem-rl[export]'`"
         ) from None
     return onnx, onnxruntime
 

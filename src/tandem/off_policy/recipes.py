@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +53,13 @@ def gear_assembly() -> TrainConfig:
 RECIPES: dict[str, Callable[[], TrainConfig]] = {"default": default, "rlpd": rlpd, "reach": reach, "gear_assembly": gear_assembly}
 
 
-def defaults_for(args: list[str]) -> TrainConfig:
-    """What a command line starts from: the run it resumes, the recipe it names, the one named after its task, or the defaults."""
-    after = dict(pairwise(args))
-    if "--resume" in after:
-        return config_of(RunFolder.open(Path(after["--resume"])))
-    chosen = after.get("--recipe") or next((arg for arg in args if arg in RECIPES), "default")
+def starting_config(task: str | None, recipe: str | None = None, resume: Path | None = None) -> TrainConfig:
+    """The configuration that typed settings change: of the run to resume, of the named recipe, or of the recipe named after the task."""
+    if resume is not None:
+        if recipe is not None:
+            raise ConfigError(f"--resume {resume} and --recipe {recipe} both say which settings to start from; give one of the two")
+        return config_of(RunFolder.open(resume))
+    chosen = recipe or (task if task in RECIPES else "default")
     if chosen not in RECIPES:
         raise ConfigError(f"no recipe '{chosen}'; there are {', '.join(RECIPES)}")
     return RECIPES[chosen]()

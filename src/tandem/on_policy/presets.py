@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,34 +133,36 @@ PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {
 }
 
 
-def ppo_defaults_for(args: list[str]) -> OnPolicyConfig:
-    """What a command line starts from: the run it resumes, the preset it names, or the one that suits its task."""
-    after = _given(args)
-    theirs = after.get("--rsl-rl-config")
-    if theirs is not None:
-        for other in ("--resume", "--preset"):
-            if other in after:
-                raise ConfigError(f"--rsl-rl-config and {other} both say what to start from; give one of the two")
-        return read_rsl_rl_config(Path(theirs), _whole(after.get("--num-envs"))).config
-    if "--resume" in after:
-        return ppo_config_of(RunFolder.open(Path(after["--resume"])))
-    chosen = after.get("--preset")
-    if chosen is None:
-        named = next((arg for arg in args if arg in PRESETS), None)
-        chosen = named or ("gym_mujoco" if any(re.fullmatch(r"\w[\w/:.]*-v\d+", arg) for arg in args) else "rsl_rl")
+def ppo_starting_config(
+    task: str | None,
+    preset: str | None = None,
+    resume: Path | None = None,
+    rsl_rl_config: Path | None = None,
+    num_envs: int | None = None,
+) -> OnPolicyConfig:
+    """The configuration that typed settings change: of the run to resume, of the rsl_rl file, of the named preset, or the task's preset.
+
+    `num_envs` is the typed number of environments, if any: whether the mini-batches of an rsl_rl file fit depends on it.
+    """
+    given = {"--rsl-rl-config": rsl_rl_config, "--resume": resume, "--preset": preset}
+    named = [option for option, value in given.items() if value is not None]
+    if len(named) > 1:
+        raise ConfigError(f"{' and '.join(named)} all say which settings to start from; give one of them")
+    if rsl_rl_config is not None:
+        return read_rsl_rl_config(rsl_rl_config, num_envs).config
+    if resume is not None:
+        return ppo_config_of(RunFolder.open(resume))
+    chosen = preset or _preset_for(task or "")
     if chosen not in PRESETS:
         raise ConfigError(f"no preset '{chosen}'; there are {', '.join(PRESETS)}")
     return PRESETS[chosen]()
 
 
-def _whole(word: str | None) -> int | None:
-    return int(word) if word is not None and word.isdigit() else None  # what is none is told by whoever reads the command line
-
-
-def _given(args: list[str]) -> dict[str, str]:
-    """Options and what follows them, as `--name value` or `--name=value`."""
-    found = dict(pairwise(args)) | dict(arg.split("=", 1) for arg in args if arg.startswith("--") and "=" in arg)
-    return {name.replace("_", "-"): value for name, value in found.items()}
+def _preset_for(task: str) -> str:
+    """The preset named after the task, else `gym_mujoco` for a Gymnasium id, else `rsl_rl`."""
+    if task in PRESETS:
+        return task
+    return "gym_mujoco" if re.fullmatch(r"\w[\w/:.]*-v\d+", task) else "rsl_rl"
 
 
 def ppo_config_of(run: RunFolder) -> OnPolicyConfig:

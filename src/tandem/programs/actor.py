@@ -1,9 +1,7 @@
-"""An actor process: an environment, an operator, a policy, and a link to the hub. It needs no JAX.
+"""`tandem actor TASK --learner HOST:PORT`: an environment, an operator, a policy, and a link to the hub. It needs no JAX.
 
-    tandem actor TASK --learner HOST:PORT
-
-Real time: one action every control period, whatever the learner does. Fast: as soon as the hub gives credit, so that learner and
-simulations keep the ratio that was asked for.
+Real time: one action every control period, whether the learner is there or not. Fast: as soon as the hub gives credit, so that learner
+and simulations keep the ratio that was asked for.
 """
 
 from __future__ import annotations
@@ -13,19 +11,20 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
+from gymnasium.vector import VectorEnv
 
 from tandem.acting.actor import Actor, OwnPolicy
 from tandem.acting.control_loop import ControlLoop, Watch
 from tandem.acting.limits import Limits, settings_for
 from tandem.acting.operators import make_operators, open_hand
 from tandem.acting.photographs import Photographs
-from tandem.acting.policy import act_with, load_any_policy
+from tandem.acting.policy import Policy, act_with, load_any_policy
 from tandem.acting.showing import Showing
 from tandem.envs.registry import TASKS, make_batch
 from tandem.envs.scenery import Scenery
@@ -33,10 +32,11 @@ from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
 from tandem.runs.folder import RunFolder
 from tandem.teleop.mapping import axis_names
+from tandem.teleop.steering import Hand, Steering
 from tandem.types import ForeignPolicy, Spec
 
 DEFAULT_PORT = 5588
-"""Where a learner listens unless told otherwise."""
+"""Where a learner listens by default."""
 TOKEN_VARIABLE = "TANDEM_TOKEN"
 
 
@@ -47,40 +47,40 @@ class ActorArgs:
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """A task (see `tandem tasks`), a Gymnasium id, or module:Id; the same as the learner's."""
     learner: str | None = None
-    """HOST:PORT of the learner. Default: where the run given by --run listens, else this machine."""
+    """HOST:PORT of the learner. Default: the address of the run given by --run, else this machine."""
     run: Path | None = None
-    """The learner's run folder, where this machine can read it: gives its address and its token."""
+    """The learner's run folder, if this machine can read it: its address and token are read from it."""
     token_file: Path | None = None
-    """File with the run's token (RUN/token on the learner's machine). Default: the variable TANDEM_TOKEN, else that of --run."""
+    """File with the run's token (RUN/token on the learner's machine). Default: the variable TANDEM_TOKEN, else the token of --run."""
     ca: Path | None = None
-    """Certificate to trust, for a learner that has its own (TLS)."""
+    """Certificate to trust, for a learner with a self-signed certificate (TLS)."""
     name: str = socket.gethostname()
-    """How this actor is called on the learner's side; several may have the same name."""
+    """Name of this actor on the learner's side; several actors may have the same name."""
     pace: Literal["fast", "realtime"] = "fast"
-    """`fast` for a simulation: as fast as the learner keeps up. `realtime` for a robot: the control loop never waits for anyone."""
+    """`fast` for a simulation: as fast as the learner keeps up. `realtime` for a robot: the control loop never waits."""
     policy: Path | None = None
     """Act with this policy (an ONNX file, a policy file or a run folder) and not with the learner's; its steps carry version -1."""
     while_away: Literal["go_on", "hold"] = "go_on"
-    """What a real-time actor does while no learner can be reached: act and keep the steps, or hold still."""
+    """What a real-time actor does while the learner cannot be reached: act and keep the steps, or hold still."""
     operator: str = "browser"
-    """Who stands beside the robot: browser (a page may take over), none, person:scripted (a stand-in that corrects with the task's
+    """Who may correct the robot: browser (a person on the page), none, person:scripted (a script that corrects with the task's
     expert), spacemouse or gamepad (on this machine)."""
     mapping: Path | None = None
-    """File that says what sticks and buttons do. Default: the one that comes with Tandem (docs/person-in-the-loop.md)."""
+    """File that says what sticks and buttons do. Default: the file that comes with Tandem (docs/person-in-the-loop.md)."""
     limits: Path | None = None
-    """File of speed, force and workspace limits. Default: the task's own at the pace `realtime`, none at `fast`."""
+    """File of speed, force and workspace limits. Default: the task's own limits at the pace `realtime`, none at `fast`."""
     num_envs: int = 1
-    """Simulations to live in at once."""
+    """Simulations stepped together."""
     threads: int = 0
-    """Threads for them; 0: one per core."""
+    """Threads that step the simulations; 0: one per core."""
     spool: Path = Path.home() / ".cache" / "tandem" / "spool"
-    """Folder where steps are kept until the learner has them."""
+    """Folder where steps are kept until the learner has received them."""
     spool_limit: int = 2**30
-    """Bytes that may wait there; beyond it the oldest are kept."""
+    """Bytes that may wait in the spool; when it is full, the oldest steps are kept."""
     timeout: float = 10.0
-    """Seconds without a word from the learner after which it counts as away."""
+    """Seconds without a message from the learner after which it counts as away."""
     max_steps: int | None = None
-    """Stop after this many steps of the environments."""
+    """Stop after this many environment steps."""
 
 
 def act(
@@ -89,17 +89,75 @@ def act(
     stopped: Callable[[], bool] = lambda: False,
     watch: Watch = lambda actor, client: (),
 ) -> int:
-    """Act until told to stop; returns the steps that the learner does not have yet (they are in the spool)."""
-    token, address = _token(args), _address(args)
+    """Act until a stop is asked for; returns the number of steps that the learner does not have yet (they are in the spool)."""
+    hub = Hub(_address(args), _token(args))
+    robot = _open_robot(args)
+    client, settings = _connect(args, hub, robot.spec, say)
+    actor, steering = _make_actor(args, robot, client, settings, say)
+    photographs = Photographs(robot.env, client, say)
+    loop = ControlLoop(
+        actor,
+        client,
+        steering,
+        _showing(args, robot, actor, client, photographs),
+        realtime=args.pace == "realtime",
+        stopped=stopped,
+        say=say,
+        watch=watch,
+        max_steps=args.max_steps,
+        limits=robot.limits,
+    )
+    try:
+        loop.run()
+    finally:
+        loop.close()
+        photographs.close()
+        left = client.close()
+        robot.env.close()
+    say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))
+    return left
+
+
+@dataclass(frozen=True)
+class Hub:
+    """Where the learner's hub listens, and the token that it lets in."""
+
+    address: str
+    token: str
+
+
+@dataclass(frozen=True)
+class Robot:
+    """What the actor holds on this machine before it joins a run."""
+
+    env: VectorEnv
+    spec: Spec
+    limits: Limits
+    hand: Hand | None
+    """The device of a person on this machine."""
+    policy: Policy | None
+    """The policy that --policy names."""
+
+
+def _open_robot(args: ActorArgs) -> Robot:
+    """Opened before the actor joins: a policy that does not fit or a device that is missing joins no run."""
     env = make_batch(args.task, args.num_envs, num_threads=args.threads)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
-    chosen = None if args.policy is None else load_any_policy(args.policy, spec=spec)[0]
-    limits = Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits))
-    hand = open_hand(args.operator, spec, args.mapping)  # before anything is joined: a device that is not there joins nothing
-    client = ActorClient(
-        address,
+    return Robot(
+        env,
         spec,
-        token=token,
+        limits=Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits)),
+        hand=open_hand(args.operator, spec, args.mapping),
+        policy=None if args.policy is None else load_any_policy(args.policy, spec=spec)[0],
+    )
+
+
+def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) -> tuple[ActorClient, Mapping[str, Any]]:
+    """A client that has joined the run, and the settings that the run has for its actors."""
+    client = ActorClient(
+        hub.address,
+        spec,
+        token=hub.token,
         name=args.name,
         rows=args.num_envs,
         pace=args.pace,
@@ -111,72 +169,71 @@ def act(
         say=say,
     )
     welcome = client.connect()
-    say(f"[ACTOR] connected to {address} as '{args.name}', run {welcome.run}")
-    settings = welcome.settings
+    say(f"[ACTOR] connected to {hub.address} as '{args.name}', run {welcome.run}")
+    return client, welcome.settings
+
+
+def _make_actor(
+    args: ActorArgs, robot: Robot, client: ActorClient, settings: Mapping[str, Any], say: Callable[[str], None]
+) -> tuple[Actor, Steering | None]:
+    """The actor, and the steering through which a person takes over; None where nobody may."""
     seed = _own_seed(int(settings.get("seed", 0)), client.source)
-    own = None if chosen is None else OwnPolicy(act_with(chosen, spec, seed), ForeignPolicy(chosen.hash))
-    if own is not None:
-        known = own.known_as
-        say(f"[ACTOR] acting with {args.policy} ({known.hash}) whatever is learned meanwhile; its steps carry version {known.version}")
-    operators, steering = make_operators(args.operator, spec, args.num_envs, seed, hand)
+    operators, steering = make_operators(args.operator, robot.spec, args.num_envs, seed, robot.hand)
     actor = Actor(
-        env,
+        robot.env,
         client,
         operators,
         source=client.source,
         seed=seed,
-        # what the run has had of random steps, this process need not make again
+        # random steps that the run has already made are not made again
         random_steps=max(0, int(settings.get("random_steps", 0)) - int(settings.get("actor_steps", 0))),
         say=say,
         broken=RunFolder(args.run or args.spool.parent).broken,
-        own_policy=own,
-        limits=limits,
+        own_policy=_own_policy(args, robot, seed, say),
+        limits=robot.limits,
         reward_source="person" if settings.get("reward_source") == "person" else "simulation",
     )
-    photographs = Photographs(env, client, say)
-    showing = Showing(
+    return actor, steering
+
+
+def _own_policy(args: ActorArgs, robot: Robot, seed: int, say: Callable[[str], None]) -> OwnPolicy | None:
+    if robot.policy is None:
+        return None
+    own = OwnPolicy(act_with(robot.policy, robot.spec, seed), ForeignPolicy(robot.policy.hash))
+    known = own.known_as
+    say(f"[ACTOR] acting with {args.policy} ({known.hash}) and not with the learner's policies; its steps carry version {known.version}")
+    return own
+
+
+def _showing(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, photographs: Photographs) -> Showing:
+    """What people see of this actor on the page."""
+    spec, camera = robot.spec, TASKS[args.task].camera if args.task in TASKS else None
+    return Showing(
         actor,
         client,
-        lambda: Scenery(env, axis_names(spec.action_dim), spec.control_hz, _camera(args.task)),
+        lambda: Scenery(robot.env, axis_names(spec.action_dim), spec.control_hz, camera),
         take_picture=photographs.take,
     )
-    loop = ControlLoop(
-        actor,
-        client,
-        steering,
-        showing,
-        realtime=args.pace == "realtime",
-        stopped=stopped,
-        say=say,
-        watch=watch,
-        max_steps=args.max_steps,
-        limits=limits,
-    )
-    try:
-        loop.run()
-    finally:
-        loop.close()
-        photographs.close()
-        left = client.close()
-        env.close()
-    say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))
-    return left
+
+
+def actor(args: list[str]) -> None:
+    """Act in an environment for a learner elsewhere: steps go there, policies come back."""
+    from tandem.doctor.watch import watch_actor
+    from tandem.programs.terminal import say
+
+    act_here(tyro.cli(ActorArgs, args=args, prog="tandem actor"), say, watch_actor())
 
 
 def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda actor, client: ()) -> int:
-    """`act` until Ctrl-C or SIGTERM, which let it finish its step and hand over what it has."""
+    """`act` until Ctrl-C or SIGTERM; the step is finished and the steps so far are handed over."""
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     return act(args, say, stop.is_set, watch)
 
 
-def _camera(task: str) -> str | None:
-    return TASKS[task].camera if task in TASKS else None
-
-
 def _own_seed(seed: int, source: str) -> int:
-    """Of the run and of this process: two actors of one run must not live through the same episodes."""
+    """A seed of the run and this process: two actors of one run must not see the same episodes."""
     return int.from_bytes(hashlib.sha256(f"{seed} {source}".encode()).digest()[:3], "little")
 
 
@@ -188,7 +245,7 @@ def _token(args: ActorArgs) -> str:
     if args.run is not None:
         return _read(RunFolder(args.run).token_file)
     raise ConfigError(
-        f"no token: the learner lets in only who has its run's token. Copy RUN/token from its machine and give it with "
+        f"no token: the learner accepts only actors that have its run's token. Copy RUN/token from its machine and give it with "
         f"--token-file FILE or in the variable {TOKEN_VARIABLE}; on the same machine --run RUN is enough."
     )
 

@@ -1,15 +1,23 @@
-"""The command lines of the programs, typed; the sentence under a field is its help text."""
+"""The command lines that train, as dataclasses: the sentence under a field is its help text.
+
+TASK, --recipe or --preset, and --resume decide the defaults of all other options. So a command line is read twice: first for what was
+typed (`typed_options`), then with the defaults that follow from it. Both readings are tyro's, so every spelling it knows counts.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
 from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.recipes import starting_config
 from tandem.on_policy.config import OnPolicyConfig
+from tandem.on_policy.presets import ppo_starting_config
 from tandem.programs.actor import DEFAULT_PORT
 
 
@@ -87,3 +95,55 @@ class PPOArgs:
     """One JSON object per line."""
     verbose: bool = False
     """Every iteration."""
+
+
+Run = TypeVar("Run", bound=RunArgs)
+
+
+def read_run_args(kind: type[Run], args: Sequence[str], prog: str) -> Run:
+    """The command line of `tandem train` or `tandem learner`."""
+    typed = typed_options(kind, args)
+    config = starting_config(typed.task, typed.recipe, typed.resume)
+    return tyro.cli(kind, args=args, default=kind(config=config), prog=prog)
+
+
+def read_ppo_args(args: Sequence[str], prog: str) -> PPOArgs:
+    """The command line of `tandem ppo`."""
+    typed = typed_options(PPOArgs, args)
+    config = ppo_starting_config(typed.task, typed.preset, typed.resume, typed.rsl_rl_config, typed.config.num_envs)
+    return tyro.cli(PPOArgs, args=args, default=PPOArgs(config=config), prog=prog)
+
+
+def typed_options(kind: type, args: Sequence[str]) -> Any:
+    """An object with the fields of `kind`: the values that were typed, None for numbers, words and paths that were not.
+
+    Nothing is checked and nothing is printed here: whether values fit together depends on the defaults that are still to be found,
+    and a mistake or --help is answered by the reading with those defaults.
+    """
+    without_help = [arg for arg in args if arg not in ("-h", "--help")]
+    try:
+        return tyro.cli(_unchecked(kind), args=without_help, console_outputs=False)
+    except SystemExit:  # a mistake
+        return _unchecked(kind)()
+
+
+def _unchecked(kind: type) -> type:
+    """A dataclass with the same options, every one optional, and no `__post_init__`."""
+    hints = get_type_hints(kind, include_extras=True)
+    return dataclasses.make_dataclass(
+        f"Typed{kind.__name__}", [_unchecked_field(each, hints[each.name]) for each in dataclasses.fields(kind)]
+    )
+
+
+def _unchecked_field(each: dataclasses.Field[Any], hint: Any) -> tuple[str, Any, Any]:
+    bare, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    default: Any = field(default=None)
+    if dataclasses.is_dataclass(bare):
+        assert isinstance(bare, type)
+        bare = _unchecked(bare)
+        default = field(default_factory=bare)
+    elif isinstance(each.default, (bool, tuple)):  # a flag, or any number of values: they cannot be None
+        default = field(default=each.default)
+    else:
+        bare = bare | None
+    return each.name, Annotated[(bare, *marks)] if marks else bare, default

@@ -1,16 +1,18 @@
-"""A learned policy as one file for any machine: `tandem export RUN`.
+"""`tandem export`: a learned policy as one ONNX file for any machine.
 
-Every file is run by ONNX Runtime, on made-up observations and at their edges, and compared with the policy that acts in training;
-only one that gives the same is kept.
+Every file is run by ONNX Runtime, on random observations and at their bounds, and compared with the policy that acts in training;
+only a file that gives the same actions is kept.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
+import tyro
 
 from tandem import __version__
 from tandem.acting.policy import policy_file
@@ -20,7 +22,9 @@ from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, NumpyRecurr
 from tandem.networks.onnx_graph import MEMORY_OUT, input_names, policy_graph, squash_of
 from tandem.networks.onnx_policy import FORMAT, OnnxPolicy, from_bytes, graph_hash
 from tandem.observations import Layout
+from tandem.programs.terminal import say
 from tandem.runs.checkpoint import read_policy, read_policy_notes
+from tandem.runs.folder import plain
 from tandem.types import OBSERVATION_CLIP, Observation, PolicySnapshot, Spec
 
 TOLERANCE = 1e-5
@@ -44,6 +48,29 @@ class Exported:
     """On how many the two were compared."""
     largest_difference: float
     """Between their actions, on the likely ones."""
+
+
+def export_command(
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")],
+    to: Path | None = None,
+    which: Literal["best", "latest"] = "best",
+    json: bool = False,
+) -> None:
+    """Write a learned policy as one ONNX file, compared with the policy before it is kept.
+
+    Args:
+        run: A run folder, or a policy file.
+        to: The file to write. Default: RUN/policy.onnx.
+        which: The best policy by evaluation, or the latest policy.
+        json: One JSON object instead of text.
+    """
+    done = export(run, to, which)
+    if json:
+        print(dumps(plain(done)))
+        return
+    say(f"wrote {done.path} ({done.bytes:,} bytes, learned by {done.kind}); inputs {', '.join(done.inputs)}; output action")
+    found = f"{done.observations} observations in ONNX Runtime, largest difference between actions {done.largest_difference:.1g}"
+    say(f": the same as the live policy on {found}", "checked", "green")
 
 
 def export(source: Path, target: Path | None = None, which: str = "best") -> Exported:
@@ -70,10 +97,10 @@ def onnx_bytes(snapshot: PolicySnapshot, spec: Spec, kind: str) -> bytes:
     metadata = {
         "format": FORMAT,
         "task": spec.task,
-        "spec": json.dumps(spec.to_json()),
+        "spec": dumps(spec.to_json()),
         "spec_hash": spec.hash,
-        "inputs": json.dumps(list(input_names(parameters, spec))),
-        "units": json.dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": spec.action.unit}),
+        "inputs": dumps(list(input_names(parameters, spec))),
+        "units": dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": spec.action.unit}),
         "control_hz": f"{spec.control_hz:g}",
         "kind": kind,
         "squash": squash_of(parameters),

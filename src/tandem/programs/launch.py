@@ -10,32 +10,38 @@ from typing import Any
 from tandem.acting.policy import policy_to_start_from
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make_batch
-from tandem.errors import ConfigError
+from tandem.errors import ConfigError, PackageMissing
 from tandem.off_policy.config import TrainConfig
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
-from tandem.programs.processes import Part, actor_part, hub_part, supervise, trainer_part
+from tandem.programs.launcher import Launcher, LocalLauncher, Part
+from tandem.programs.page import page_installed
+from tandem.programs.parts import actor_part, hub_part, trainer_part
+from tandem.programs.supervisor import Supervisor
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, plain
 from tandem.runs.loggers import WandB
 from tandem.types import Spec
 
+NO_PAGE = f"no page: {PackageMissing('the page', 'nicegui')}"
 
-def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Display) -> dict[str, Any]:
-    """`tandem train`: all of it on this machine."""
+
+def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Display, launcher: Launcher | None = None) -> dict[str, Any]:
+    """`tandem train`: hub, trainer and actors, as processes on this machine unless another launcher is given."""
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
     run = _prepare(asked, config, path)
     actors = [actor_part(i, _actor_arguments(config, path, i)) for i in range(asked.actors)]
-    return _run(run, asked, config, display, actors, host="127.0.0.1")
+    return _run(run, asked, config, display, launcher or LocalLauncher(), actors, host="127.0.0.1")
 
 
 def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Display) -> dict[str, Any]:
-    """`tandem learner`: hub and trainer on this machine, actors wherever they are."""
+    """`tandem learner`: hub and trainer on this machine; actors join over the network."""
     if (asked.certificate is None) != (asked.key is None):
-        raise ConfigError("--certificate and --key belong together: one of them is missing")
+        raise ConfigError("--certificate and --key are needed together: one of them is missing")
     run = _prepare(asked, config, path)
     display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {run.token_file}")
-    return _run(run, asked, config, display, [], host=asked.host, certificate=asked.certificate, key=asked.key, timeout=asked.timeout)
+    tls = {"certificate": asked.certificate, "key": asked.key}
+    return _run(run, asked, config, display, LocalLauncher(), [], host=asked.host, timeout=asked.timeout, **tls)
 
 
 def _run(
@@ -43,6 +49,7 @@ def _run(
     asked: RunArgs,
     config: TrainConfig,
     display: Display,
+    launcher: Launcher,
     actors: Sequence[Part],
     *,
     host: str,
@@ -51,7 +58,7 @@ def _run(
     timeout: float = 10.0,
 ) -> dict[str, Any]:
     port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
-    page = f"page: {_page_link(run, host, port, certificate is not None)}"
+    page = f"page: {_page_link(run, host, port, certificate is not None)}" if page_installed() else NO_PAGE
     hub = hub_part(
         run.path,
         host=host,
@@ -63,11 +70,12 @@ def _run(
         actor_settings={"seed": config.seed, "random_steps": config.random_steps, "reward_source": config.reward_source},
     )
     trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
-    return supervise(run.path, hub, trainer, actors, display.say, run.event, lambda: display.say(page))
+    supervisor = Supervisor(run.path, launcher, display.say, run.event, listening=lambda: display.say(page))
+    return supervisor.supervise(hub, trainer, actors)
 
 
 def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
-    """The run folder; what cannot be used is refused before there is one."""
+    """The run folder; demonstrations or a policy that cannot be used are refused before it is made."""
     if asked.resume is not None:
         return RunFolder.open(path)
     env = make_batch(config.task, 1)
@@ -100,7 +108,7 @@ def _free_port(host: str) -> int:
 
 
 def _page_link(run: RunFolder, host: str, port: int, tls: bool) -> str:
-    """With the token, which lets a browser in; on this machine for a hub that listens everywhere."""
+    """With the token, which lets a browser in; the address of this machine for a hub that listens on all addresses."""
     here = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
     return f"{'https' if tls else 'http'}://{here}:{port}/?token={run.token}"
 

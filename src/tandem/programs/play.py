@@ -1,87 +1,73 @@
-"""Look at a robot at work: in MuJoCo's viewer where there is a screen, as a film and a strip of pictures where there is none."""
+"""`tandem play`: watch a robot work, in MuJoCo's viewer where there is a screen, else as a film and a strip of pictures."""
 
 from __future__ import annotations
 
-import time
+import os
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import gymnasium
-import numpy as np
+import tyro
 
-from tandem.envs.single import SingleEnv
-from tandem.errors import ConfigError, DataError, RenderingUnavailable
-from tandem.programs.pictures import Film, write_strip
-from tandem.teleop.operator import Operator
+if TYPE_CHECKING:
+    from tandem.teleop.operator import Operator
 
 
-def film_episodes(
-    env: gymnasium.Env, operator: Operator, episodes: int, seed: int, folder: Path, name: str
-) -> tuple[Path, Path, list[str]]:
-    """Play episodes into `folder/name.mp4`, the first also into `.png`; returns both and a line about each episode."""
-    if episodes < 1:
-        raise ConfigError(f"a film needs at least one episode, got {episodes}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise DataError(f"cannot create the folder {folder}: {problem.strerror}.") from None
-    first: list[np.ndarray] = []
-    outcomes = []
-    with Film(folder / f"{name}.mp4", env.get_wrapper_attr("task_spec").control_hz) as film:
-        for number in range(seed, seed + episodes):
-            frames, outcome = _film_episode(env, operator, number, film)
-            first = first or frames
-            outcomes.append(outcome)
-    return film.path, write_strip(first, folder / f"{name}.png"), outcomes
+def play(
+    what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK|RUN")],
+    operator: Literal["scripted", "random", "zero"] = "scripted",
+    policy: Path | None = None,
+    episodes: int = 3,
+    seed: int = 0,
+    out: Path = Path("videos"),
+    size: tuple[int, int] = (640, 480),
+    film: bool = False,
+) -> None:
+    """Watch a task or a learned policy: in a window, or as a film where there is no screen.
+
+    Args:
+        what: A task (see `tandem tasks`), or a run folder, policy file or exported ONNX file.
+        operator: Who does a task; a run is played by its policy.
+        policy: Play the task with this policy: a run folder, a policy file or an ONNX file.
+        episodes: Number of episodes to film.
+        seed: Seed of the first episode; episode i uses seed + i.
+        out: Folder of the film and the pictures.
+        size: Width and height of the film in pixels.
+        film: Film even where there is a screen.
+    """
+    screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+    if not screen and sys.platform == "linux":
+        os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
+    from tandem.acting.policy import PolicyOperator
+    from tandem.envs.registry import TASKS, make
+    from tandem.envs.single import SingleEnv
+    from tandem.programs.evaluate import policy_for
+    from tandem.programs.filming import film_episodes, show_live
+    from tandem.programs.terminal import console, say
+
+    if policy is not None or (what not in TASKS and Path(what).exists()):
+        chosen, spec = policy_for(what, policy)
+        task, player = spec.task, PolicyOperator(chosen, spec)
+        env = make(task, render_mode="rgb_array", size=size)
+    else:
+        task = what
+        env = make(task, render_mode="rgb_array", size=size)
+        player = _player(operator, task, env.get_wrapper_attr("task_spec").action_dim, seed)
+    if screen and not film and isinstance(env, SingleEnv):
+        show_live(env, player, seed)
+        return
+    with console.status(f"filming {episodes} episodes of {task} ({player.name})"):
+        name = f"{task.replace(':', '_').replace('/', '_')}_{player.name}"
+        movie, strip, outcomes = film_episodes(env, player, episodes, seed, out, name)
+    env.close()
+    for line in (*outcomes, f"film {movie}", f"pictures {strip}"):
+        say(line)
 
 
-def _film_episode(env: gymnasium.Env, operator: Operator, seed: int, film: Film) -> tuple[list[np.ndarray], str]:
-    """Its frames, and a line about how it went."""
-    observation, _ = env.reset(seed=seed)
-    operator.reset()
-    frames, info, ended = [_picture(env)], {}, False
-    while not ended:
-        film.add(frames[-1])
-        action, _ = operator.decide(observation, None)
-        observation, _, terminated, truncated, info = env.step(action)
-        frames.append(_picture(env))
-        ended = terminated or truncated
-    for _ in range(1 + round(film.fps / 2)):  # half a second to see how it ended
-        film.add(frames[-1])
-    actions, outcome = len(frames) - 1, "success" if info.get("success") else "no success"
-    return frames, f"seed {seed}: {outcome} after {actions} actions ({actions / film.fps:.1f} s)"
+def _player(operator: Literal["scripted", "random", "zero"], task: str, action_dim: int, seed: int) -> Operator:
+    from tandem.envs.registry import make_expert
+    from tandem.teleop.operator import Fumbling, Still
 
-
-def _picture(env: gymnasium.Env) -> np.ndarray:
-    name = env.get_wrapper_attr("task_spec").task
-    try:
-        picture = env.render()
-    except gymnasium.error.DependencyNotInstalled as problem:
-        raise RenderingUnavailable(f"environment '{name}' cannot draw itself: {problem}") from None
-    if not isinstance(picture, np.ndarray):
-        raise RenderingUnavailable(f"environment '{name}' draws no picture: render() gave a {type(picture).__name__}, expected an array.")
-    return picture
-
-
-def show_live(env: SingleEnv, operator: Operator, seed: int) -> None:
-    """Play in MuJoCo's own window, at the robot's pace, until it is closed."""
-    import mujoco.viewer  # needs a screen as soon as it is imported
-
-    batch, period = env.rows.batch, 1.0 / env.task_spec.control_hz
-    model = batch.get_model(0)
-    data = mujoco.MjData(model)
-    with mujoco.viewer.launch_passive(model, data) as viewer:
-        while viewer.is_running():
-            observation, _ = env.reset(seed=seed)
-            operator.reset()
-            ended, seed = False, seed + 1
-            while viewer.is_running() and not ended:
-                began = time.monotonic()
-                action, _ = operator.decide(observation, None)
-                observation, _, terminated, truncated, _ = env.step(action)
-                ended = terminated or truncated
-                with viewer.lock():
-                    batch.get_model(0, model)
-                    batch.get_data(0, data)
-                    mujoco.mj_forward(model, data)
-                viewer.sync()
-                time.sleep(max(0.0, period - (time.monotonic() - began)))
+    if operator == "scripted":
+        return make_expert(task, seed)
+    return Still(action_dim) if operator == "zero" else Fumbling(action_dim, seed)

@@ -1,20 +1,111 @@
-"""Record demonstrations: an operator does the task until enough episodes have succeeded."""
+"""`tandem record`: an operator does the task until enough episodes have succeeded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated, Literal
 
 import gymnasium
+import tyro
 
+from tandem.acting.operators import open_hand
+from tandem.acting.policy import PolicyOperator, load_any_policy
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
-from tandem.errors import DataError
+from tandem.data.report import format_report, inspect
+from tandem.envs.registry import make, make_expert
+from tandem.errors import ConfigError, DataError, PackageMissing
+from tandem.programs.page import mount_page, page_installed
+from tandem.programs.terminal import recording_bar, say
 from tandem.teleop.operator import Operator
 from tandem.types import Transition
 
 GIVE_UP_AFTER = 50
 """Failures in a row after which this operator cannot do the task."""
+BY_HAND = ("browser", "spacemouse", "gamepad")
+
+
+def record(
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")],
+    operator: str = "scripted",
+    demos: int = 25,
+    out: Path = Path("demos"),
+    seed: int = 0,
+    quiet: bool = False,
+    port: int = 0,
+    reward_source: Literal["simulation", "person"] = "simulation",
+    mapping: Path | None = None,
+) -> None:
+    """Record demonstrations: successful episodes only, to one file.
+
+    Args:
+        task: A task (see `tandem tasks`).
+        operator: Who demonstrates: `scripted`, `policy:RUN` (the policy of a run, or a FILE.onnx), or a person with a `browser`,
+            `spacemouse` or `gamepad`.
+        demos: Number of successful episodes to keep.
+        out: Folder of the new file.
+        seed: Seed of the first attempt; attempt i uses seed + i.
+        quiet: No progress bar and no report.
+        port: Port of the page with which a person records; 0: any free port.
+        reward_source: Who decides whether a person's episode was a success: the simulation, or the person.
+        mapping: File that says what sticks and buttons do.
+    """
+    if demos < 1:
+        raise ConfigError(f"--demos must be at least 1, got {demos}")
+    if operator in BY_HAND:
+        path = _record_by_hand(task, operator, demos, out, seed, port, reward_source, mapping)
+    else:
+        env = make(task)
+        demonstrator = _demonstrator(operator, env, task, seed)
+        with recording_bar(task, demos, quiet) as update:
+            path = record_demos(env, demonstrator, demos, out, seed, on_episode=update)
+    if not quiet:
+        say(format_report(inspect(path)))
+    say(f"wrote {path}")
+
+
+def _demonstrator(operator: str, env: gymnasium.Env, task: str, seed: int) -> Operator:
+    """The script or the policy that demonstrates."""
+    if operator.startswith("policy:"):
+        spec = env.get_wrapper_attr("task_spec")
+        return PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=spec)[0], spec)
+    if operator == "scripted":
+        return make_expert(task, seed)
+    raise ConfigError(f"no operator '{operator}'; there are scripted, policy:RUN, browser, spacemouse and gamepad")
+
+
+def _record_by_hand(
+    task: str,
+    operator: str,
+    demos: int,
+    out: Path,
+    seed: int,
+    port: int,
+    reward_source: Literal["simulation", "person"],
+    mapping: Path | None,
+) -> Path:
+    from tandem.programs.teaching import teach  # brings the hub along
+
+    if operator == "browser" and not page_installed():
+        raise PackageMissing("--operator browser", "nicegui")
+    return teach(
+        task,
+        demos,
+        out,
+        seed,
+        hand=lambda spec: open_hand(operator, spec, mapping),
+        reward_source=reward_source,
+        port=port,
+        mount=lambda hub: mount_page(hub, say, mapping),
+        say=say,
+    )
+
+
+def scripted_demos(task: str, demos: int, run: Path, seed: int, quiet: bool) -> Path:
+    """Demonstrations by the task's script for a run that is about to begin, in a folder next to the run's."""
+    with recording_bar(task, demos, quiet) as update:
+        return record_demos(make(task), make_expert(task, seed), demos, run.parent / f"{run.name}_demos", seed, on_episode=update)
 
 
 def record_demos(

@@ -38,14 +38,14 @@ class TensorBoard:
 
 
 class WandB:
-    """Weights & Biases, `pip install tandem[wandb]`."""
+    """Weights & Biases, `pip install tandem-rl[wandb]`."""
 
     name = "wandb"
 
     @staticmethod
     def require() -> None:
         if importlib.util.find_spec("wandb") is None:
-            raise ConfigError("--wandb needs the package wandb, which is not installed: pip install 'tandem[wandb]'")
+            raise ConfigError("--wandb needs the package wandb, which is not installed: pip install 'tandem-rl[wandb]'")
 
     def __init__(self, project: str, folder: Path, config: dict[str, Any]) -> None:
         import wandb  # pyright: ignore[reportMissingImports]

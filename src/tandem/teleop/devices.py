@@ -174,7 +174,7 @@ def _needed(package: str, extra: str) -> Any:
         return importlib.import_module(package)
     except ImportError as problem:
         raise ConfigError(
-            f"a {extra} needs the package '{package}', which is not installed ({problem}): pip install 'tandem[{extra}]'"
+            f"a {extra} needs the package '{package}', which is not installed ({problem}): pip install 'tandem-rl[{extra}]'"
         ) from None
 
 

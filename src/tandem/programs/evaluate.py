@@ -1,0 +1,59 @@
+"""`tandem eval`: the success rate of a learned policy."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from tandem.acting.evaluate import FINAL_SEEDS
+from tandem.acting.evaluate import evaluate as run_evaluation
+from tandem.acting.policy import Policy, act_with, describe, load_any_policy
+from tandem.envs.registry import make
+from tandem.programs.terminal import console
+from tandem.types import Spec
+
+
+def evaluate(
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|TASK")],
+    policy: Path | None = None,
+    episodes: int = 100,
+    stochastic: bool = False,
+    seed: int | None = None,
+    which: Literal["best", "latest"] = "best",
+    json: bool = False,
+) -> None:
+    """Evaluate a learned policy alone, on seeds that were never used to choose it.
+
+    Args:
+        run: A run folder, a policy file or an exported ONNX file; with --policy, the task to evaluate it on.
+        policy: Evaluate this policy (a run folder, a policy file or an ONNX file) on the task RUN|TASK, whose spec it must fit.
+        episodes: Number of episodes.
+        stochastic: Draw actions as in training; otherwise take the most likely action.
+        seed: Seed of the first episode; episode i uses seed + i.
+        which: The best policy by evaluation, or the latest policy.
+        json: One JSON object instead of text.
+    """
+    snapshot, spec = policy_for(run, policy, which)
+    first = FINAL_SEEDS if seed is None else seed
+    with console.status(f"{episodes} episodes of {spec.task}"):
+        result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), range(first, first + episodes))
+    figures = describe(result, spec) | {"policy_version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
+    if json:
+        print(json_module.dumps(figures))
+        return
+    manner = "stochastic" if stochastic else "deterministic"
+    console.print(f"{spec.task}, policy version {snapshot.version} (learner step {snapshot.learner_step:,}, {snapshot.hash}), {manner}")
+    console.print(f"success {result.rate} of {episodes}, return {figures['return']:.2f}, {figures['length']:.1f} actions", highlight=False)
+
+
+def policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[Policy, Spec]:
+    """A policy and its spec: of the run or file `what`, or `policy` for the task `what`, whose spec it must fit."""
+    if policy is None:
+        return load_any_policy(Path(what), which)
+    env = make(what)
+    spec = env.get_wrapper_attr("task_spec")
+    env.close()
+    return load_any_policy(policy, which, spec)[0], spec

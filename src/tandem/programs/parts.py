@@ -1,0 +1,128 @@
+"""The parts of a run, and what the process of each one runs.
+
+python -P -m tandem.programs.parts hub|trainer RUN JSON       started by a launcher; not for typing
+python -P -m tandem.programs.parts actor|film ARGUMENTS
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tandem.errors import TandemError
+from tandem.programs.launcher import Part
+
+
+def hub_part(run: Path, **settings: Any) -> Part:
+    return Part("hub", ("hub", str(run), json.dumps(settings)))
+
+
+def trainer_part(run: Path, **settings: Any) -> Part:
+    return Part("trainer", ("trainer", str(run), json.dumps(settings)))
+
+
+def actor_part(number: int, arguments: Sequence[str]) -> Part:
+    return Part(f"actor {number}", ("actor", *arguments))
+
+
+def film_part(run: Path, folder: Path) -> Part:
+    """Films the policy of a run."""
+    return Part("film", ("film", str(run), str(folder)))
+
+
+def end_with_supervisor() -> None:
+    """Stop this process, as if it had been asked to, once the process that started it is gone."""
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, name="supervisor", daemon=True).start()
+
+
+def _hub(path: str, settings: str) -> None:
+    from tandem.doctor.diagnosis import for_hub
+    from tandem.link.hub import Hub, HubConfig
+    from tandem.programs.page import mount_page
+    from tandem.runs.clocks import hub_clocks
+    from tandem.runs.folder import RunFolder
+
+    run, asked = RunFolder(Path(path)), json.loads(settings)
+    certificate, key = (None if asked[name] is None else Path(asked[name]) for name in ("certificate", "key"))
+    config = HubConfig(
+        host=asked["host"],
+        port=asked["port"],
+        certificate=certificate,
+        key=key,
+        timeout_s=asked["timeout_s"],
+        ping_s=asked["timeout_s"] / 2,
+        actor_settings=asked["actor_settings"],
+    )
+    hub = Hub(
+        run.path,
+        config,
+        say=run.log_line,
+        clocks=lambda counts: hub_clocks(counts, asked["steps_per_update"]),
+        findings=for_hub(run.path),
+    )
+    mount_page(hub, run.log_line)
+    hub.serve()
+
+
+def _trainer(path: str, settings: str) -> None:
+    from tandem.doctor.watch import watch_trainer
+    from tandem.off_policy.recipes import config_from
+    from tandem.off_policy.trainer_process import train_beside
+    from tandem.runs.display import Display
+
+    run, asked = Path(path), json.loads(settings)
+    os.nice(5)  # an actor on the same machine has its control period to keep
+    train_beside(
+        config_from(asked["config"]),
+        run,
+        Display(asked["mode"], verbose=asked["verbose"]),
+        init_from=None if asked["init_from"] is None else Path(asked["init_from"]),
+        watch=watch_trainer(run),
+    )
+
+
+def _actor(*arguments: str) -> None:
+    import tyro
+
+    from tandem.doctor.watch import watch_actor
+    from tandem.programs.actor import ActorArgs, act_here
+    from tandem.runs.folder import RunFolder
+
+    args = tyro.cli(ActorArgs, args=arguments)
+    assert args.run is not None, "a supervisor's actor is given its run"
+    act_here(args, RunFolder(args.run).log_line, watch_actor())
+
+
+def _film(run: str, folder: str) -> None:
+    from tandem.programs.play import play
+
+    play(run, out=Path(folder), film=True)
+
+
+def main() -> NoReturn:
+    name, *arguments = sys.argv[1:]
+    end_with_supervisor()
+    try:
+        {"hub": _hub, "trainer": _trainer, "actor": _actor, "film": _film}[name](*arguments)
+    except TandemError as problem:
+        print(f"{name}: {problem}", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The supervisor: starts the parts of a run, watches them, and stops them in the right order.
+
+A part that was killed is started again and continues: the journal, the spools, the checkpoints and the counters are on the disk.
+A part that ends by itself with an error stops the run, because it would fail again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tandem.errors import TandemError
+from tandem.programs.launcher import Handle, Launcher, Part
+from tandem.runs.folder import RunFolder
+
+_LOOK_S = 0.1
+_QUICK_DEATH_S = 5.0
+_MAX_QUICK_DEATHS = 25
+"""In a row: a part that dies that often does not die by chance."""
+_STOP_S = 15.0
+_SAVE_S = 120.0
+"""For the trainer, which finishes its step or its evaluation and then saves."""
+_START_S = 60.0
+
+
+class PartFailed(TandemError):
+    """A part of the run ended with an error, which it has printed itself."""
+
+
+@dataclass
+class Supervised:
+    """A part with its newest handle and how often it died soon after its start."""
+
+    part: Part
+    launcher: Launcher
+    handle: Handle | None = None
+    began: float = 0.0
+    quick_deaths: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.part.name
+
+    @property
+    def code(self) -> int | None:
+        return self.handle.code if self.handle else None
+
+    @property
+    def log(self) -> str:
+        return self.handle.log if self.handle else "nothing: it was not started"
+
+    def start(self) -> None:
+        self.began = time.monotonic()
+        self.handle = self.launcher.start(self.part)
+
+    def ask_to_stop(self) -> None:
+        if self.handle is not None:
+            self.handle.ask_to_stop()
+
+    def stop(self, seconds: float) -> None:
+        if self.handle is not None:
+            self.handle.stop(seconds)
+
+
+@dataclass
+class Supervisor:
+    """The parts of one run, started by `launcher`. `say` prints a line; `event` writes one to the run's events."""
+
+    run: Path
+    launcher: Launcher
+    say: Callable[[str], None]
+    event: Callable[..., None]
+    listening: Callable[[], None] = field(default=lambda: None)
+    """Called once the hub listens."""
+
+    def supervise(self, hub: Part, trainer: Part, actors: Sequence[Part]) -> dict[str, Any]:
+        """Run all parts until the trainer is done; returns its summary."""
+        serving, training, *acting = (Supervised(part, self.launcher) for part in (hub, trainer, *actors))
+        folder = RunFolder(self.run)
+        folder.summary_file.unlink(missing_ok=True)  # written when the run stopped earlier
+        try:
+            with _asked_to_stop() as asked:
+                serving.start()
+                self._wait_for_hub(serving, asked)
+                self.listening()
+                for part in (training, *acting):
+                    part.start()
+                self._watch(training, [serving, training, *acting], asked)
+        finally:
+            for actor in acting:
+                actor.ask_to_stop()
+            training.stop(_SAVE_S)
+            for actor in acting:
+                actor.stop(_STOP_S)  # while the hub can still take their last steps
+            serving.stop(_STOP_S)
+        summary = folder.summary()
+        if summary is None and training.code == -signal.SIGTERM:
+            raise KeyboardInterrupt(f"The trainer had not begun; `--resume {self.run}` begins it.")
+        if summary is None:
+            raise PartFailed(f"the trainer of {self.run} ended without a summary; see {training.log}. Continue with `--resume {self.run}`.")
+        return summary
+
+    def _watch(self, trainer: Supervised, parts: Sequence[Supervised], asked: Callable[[], bool]) -> None:
+        """Until the trainer has ended by itself or a stop was asked for. A person may stop an actor before that."""
+        while not asked():
+            for part in parts:
+                if part.code == 0 and part is trainer:
+                    return
+                if part.code:
+                    self._start_again(part, part.code)
+            time.sleep(_LOOK_S)
+
+    def _start_again(self, part: Supervised, code: int) -> None:
+        if code > 0:
+            raise PartFailed(f"the {part.name} ended with code {code}; see {part.log}")
+        part.quick_deaths = part.quick_deaths + 1 if time.monotonic() - part.began < _QUICK_DEATH_S else 0
+        how = signal.Signals(-code).name
+        if part.quick_deaths >= _MAX_QUICK_DEATHS:
+            raise PartFailed(f"the {part.name} was ended by {how} {part.quick_deaths} times in a row within {_QUICK_DEATH_S:.0f} s")
+        hint = " (out of memory?)" if how == "SIGKILL" else ""
+        self.say(f"the {part.name} was ended by {how}{hint}; it is started again")
+        self.event("restarted", part=part.name, signal=how)
+        part.start()
+
+    def _wait_for_hub(self, hub: Supervised, asked: Callable[[], bool]) -> None:
+        deadline, folder = time.monotonic() + _START_S, RunFolder(self.run)
+        assert hub.handle is not None
+        while not asked():
+            if (folder.hub() or {}).get("pid") == hub.handle.pid:
+                return
+            if hub.code is not None:
+                raise PartFailed(f"the hub ended with code {hub.code} before it listened; see {hub.log}")
+            if time.monotonic() > deadline:
+                raise PartFailed(f"the hub does not listen after {_START_S:.0f} s; see {folder.events_file}")
+            time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def _asked_to_stop() -> Iterator[Callable[[], bool]]:
+    """Ctrl-C or SIGTERM ask once; a second Ctrl-C ends the program at once."""
+    asked = threading.Event()
+
+    def handler(*_: object) -> None:
+        asked.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    try:
+        before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread
+        before = {}
+    try:
+        yield asked.is_set
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

@@ -1,0 +1,13 @@
+"""`tandem tasks`: the tasks that can be trained."""
+
+from __future__ import annotations
+
+from tandem.envs.registry import TASKS
+from tandem.programs.terminal import console
+
+
+def tasks() -> None:
+    """List the tasks that come with Tandem."""
+    for name, entry in TASKS.items():
+        console.print(f"[bold]{name:16}[/] {entry.summary}")
+    console.print("Also any Gymnasium id with continuous actions, or module:Id for your own environment.")

@@ -1,0 +1,103 @@
+"""The commands that learn: `tandem train`, `learner`, `ppo`, `bc` and `distill`."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import tyro
+
+from tandem.doctor.watch import watch_trainer
+from tandem.errors import ConfigError
+from tandem.off_policy.cloning import CloneArgs, clone_demos
+from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.sync import train as train_in_turns
+from tandem.on_policy.distill import DistillArgs
+from tandem.on_policy.distill import distill as run_distillation
+from tandem.on_policy.rsl_rl_config import read_rsl_rl_config
+from tandem.on_policy.run import train_ppo
+from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs, read_ppo_args, read_run_args
+from tandem.programs.launch import learn_here, train_here
+from tandem.programs.launcher import LocalLauncher
+from tandem.programs.parts import film_part
+from tandem.programs.record import scripted_demos
+from tandem.programs.terminal import console, make_display, new_run, show_summary
+
+WHICH_TASK = "which task? `tandem tasks` lists them; `--resume RUN` continues a run"
+FILM_S = 300.0
+
+
+def train(args: list[str]) -> None:
+    """Learn a task with RLPD: hub, trainer and actors on this machine."""
+    asked = read_run_args(TrainArgs, args, "tandem train")
+    config, path = _run_of(asked)
+    display = make_display(asked.quiet, asked.json, asked.verbose)
+    if asked.sync:
+        watch = watch_trainer(path)
+        summary = train_in_turns(config, path, display, resume=asked.resume is not None, init_from=asked.init_from, watch=watch)
+    else:
+        summary = train_here(asked, config, path, display)
+    shown = not (asked.quiet or asked.json or asked.resume is not None)
+    show_summary(summary, path, asked.json, film=_film(path) if shown and summary.get("deterministic") else None)
+
+
+def learner(args: list[str]) -> None:
+    """The learner's half of RLPD: hub and trainer, for actors that join over the network."""
+    asked = read_run_args(LearnerArgs, args, "tandem learner")
+    config, path = _run_of(asked)
+    summary = learn_here(asked, config, path, make_display(asked.quiet, asked.json, asked.verbose))
+    show_summary(summary, path, asked.json, command="learner")
+
+
+def ppo(args: list[str]) -> None:
+    """Learn a task with PPO, on many simulations at once."""
+    asked = read_ppo_args(args, "tandem ppo")
+    if asked.task is None and asked.resume is None:
+        raise ConfigError(WHICH_TASK)
+    path = asked.resume or asked.run or new_run(f"{asked.task}_ppo")
+    config = asked.config if asked.task is None else replace(asked.config, task=asked.task)
+    display, watch = make_display(asked.quiet, asked.json, asked.verbose), watch_trainer(path)
+    if asked.rsl_rl_config is not None:
+        for line in read_rsl_rl_config(asked.rsl_rl_config, config.num_envs).ignored:
+            display.say(f"{asked.rsl_rl_config}, not used: {line}")
+    summary = train_ppo(config, path, display, resume=asked.resume is not None, watch=watch)
+    show_summary(summary, path, asked.json)
+
+
+def bc(args: list[str]) -> None:
+    """Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`."""
+    asked = tyro.cli(CloneArgs, args=args, prog="tandem bc")
+    path = asked.run or new_run(f"{asked.task}_bc")
+    show_summary(clone_demos(asked, path, make_display(asked.quiet, asked.json)), path, asked.json)
+
+
+def distill(args: list[str]) -> None:
+    """Train a policy that sees less, with one that sees more as its teacher."""
+    asked = tyro.cli(DistillArgs, args=args, prog="tandem distill")
+    path = asked.run or new_run(f"{asked.task}_distill")
+    show_summary(run_distillation(asked, path, make_display(asked.quiet, asked.json)), path, asked.json)
+
+
+def _run_of(asked: RunArgs) -> tuple[TrainConfig, Path]:
+    """The configuration and the folder of the run; demonstrations are recorded first if the command line asks for them."""
+    if asked.resume is not None:
+        return asked.config, asked.resume
+    if asked.task is None:
+        raise ConfigError(WHICH_TASK)
+    path = asked.run or new_run(asked.task)
+    config = replace(asked.config, task=asked.task)
+    if asked.scripted_demos:
+        recorded = scripted_demos(config.task, asked.scripted_demos, path, config.seed, asked.quiet or asked.json)
+        config = replace(config, demos=(*config.demos, recorded))
+    return config, path
+
+
+def _film(run: Path) -> str:
+    """A film of the learned policy in the run folder. It is drawn by a process of its own, whose failure does no harm."""
+    with console.status("filming the learned policy"), tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "film.log"
+        LocalLauncher(output=log).start(film_part(run, run / "videos")).wait(FILM_S)
+        said = log.read_text(errors="replace").strip().splitlines() or ["the film process printed nothing"]
+    films = sorted((run / "videos").glob("*.mp4"))
+    return str(films[0]) if films else f"none: {said[-1]}"

@@ -1,0 +1,95 @@
+"""The command lines of `tandem train`, `tandem learner` and `tandem ppo`: what decides the defaults."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tandem.envs.reach import SPEC as REACH
+from tandem.errors import ConfigError
+from tandem.off_policy.recipes import RECIPES
+from tandem.on_policy.presets import PRESETS
+from tandem.programs.arguments import LearnerArgs, TrainArgs, read_ppo_args, read_run_args
+from tandem.runs.folder import RunFolder
+
+
+@pytest.mark.parametrize(
+    ("line", "recipe"),
+    [
+        ("reach", "reach"),
+        ("--quiet reach", "reach"),
+        ("--scripted-demos 3 reach", "reach"),
+        ("my_robot:Arm-v0", "default"),
+        ("", "default"),
+        ("reach --recipe rlpd", "rlpd"),
+        ("reach --recipe=rlpd", "rlpd"),
+        ("--recipe=rlpd reach", "rlpd"),
+        ("HalfCheetah-v4 --run reach", "default"),
+        ("HalfCheetah-v4 --run=reach", "default"),
+        ("--run reach gear_assembly", "gear_assembly"),
+        ("--init-from reach gear_assembly", "gear_assembly"),
+        ("--init_from reach gear_assembly", "gear_assembly"),
+        ("gear_assembly --wandb reach", "gear_assembly"),
+    ],
+)
+def test_the_task_or_the_named_recipe_decides_and_no_other_word(line: str, recipe: str) -> None:
+    for kind in (TrainArgs, LearnerArgs):
+        read = read_run_args(kind, line.split(), "tandem train").config
+        expected = RECIPES[recipe]()
+        assert read == replace(expected, wandb=read.wandb)
+
+
+@pytest.mark.parametrize("spelling", ["--resume {}", "--resume={}", "--resume={} --seed=7", "--seed 7 --resume {}"])
+def test_a_resumed_run_gives_its_own_settings_in_every_spelling(spelling: str, tmp_path: Path) -> None:
+    config = replace(RECIPES["reach"](), task="reach", batch_size=48, seed=7)
+    RunFolder.create(tmp_path / "run", "rlpd", config, REACH)
+    read = read_run_args(TrainArgs, spelling.format(tmp_path / "run").split(), "tandem train")
+    assert read.config == config and read.resume == tmp_path / "run"
+
+
+def test_typed_values_are_checked_with_the_defaults_of_the_recipe_and_not_with_others() -> None:
+    # 5 of 2 critics, as the default recipe has, would be refused; rlpd has 10
+    read = read_run_args(TrainArgs, ["reach", "--recipe=rlpd", "--critic_subsample_size", "5"], "tandem train")
+    assert read.config.agent.critic_subsample_size == 5
+    with pytest.raises(ConfigError, match="training_starts"):
+        read_run_args(TrainArgs, ["reach", "--recipe=rlpd", "--replay-buffer-capacity=3000"], "tandem train")
+
+
+def test_a_recipe_that_does_not_exist_or_contradicts_a_resumed_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no recipe 'rlpg'; there are default, rlpd"):
+        read_run_args(TrainArgs, ["reach", "--recipe=rlpg"], "tandem train")
+    with pytest.raises(ConfigError, match="both say which settings to start from"):
+        read_run_args(TrainArgs, [f"--resume={tmp_path}", "--recipe=rlpd"], "tandem train")
+
+
+@pytest.mark.parametrize(
+    ("line", "preset"),
+    [
+        ("cartpole", "cartpole"),
+        ("--verbose gear_assembly", "gear_assembly"),
+        ("--verbose my_robot", "rsl_rl"),
+        ("HalfCheetah-v4 --seed 0", "gym_mujoco"),
+        ("my_robot:Arm-v0", "gym_mujoco"),
+        ("HalfCheetah-v4 --preset rsl_rl", "rsl_rl"),
+        ("HalfCheetah-v4 --preset=rsl_rl", "rsl_rl"),
+        ("HalfCheetah-v4 --run reach", "gym_mujoco"),
+        ("--run HalfCheetah-v4 cartpole", "cartpole"),
+        ("--run reach my_robot", "rsl_rl"),
+    ],
+)
+def test_the_task_or_the_named_preset_decides_for_ppo(line: str, preset: str) -> None:
+    assert read_ppo_args(line.split(), "tandem ppo").config == PRESETS[preset]()
+
+
+def test_what_ppo_cannot_start_from_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no preset 'rsl-rl'; there are rsl_rl, gym_mujoco"):
+        read_ppo_args(["reach", "--preset=rsl-rl"], "tandem ppo")
+    with pytest.raises(ConfigError, match=r"--resume and --preset all say"):
+        read_ppo_args(["--preset", "reach", f"--resume={tmp_path}"], "tandem ppo")
+
+
+def test_a_mistake_is_explained_with_the_options_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        read_run_args(TrainArgs, ["reach", "--seed=three"], "tandem train")
+    said = capsys.readouterr().err
+    assert "--seed INT" in said and "three" in said, said
