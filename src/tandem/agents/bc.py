@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tandem.agents.adam import Adam, AdamState
 from tandem.agents.losses import cloning_mse
-from tandem.agents.sac import SACConfig, new_actor, policy_parameters
+from tandem.agents.parameters import Adam, AdamState
+from tandem.agents.sac import new_actor, policy_parameters
+from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError, DataError
 from tandem.networks.tanh_gaussian import TanhGaussian
 

@@ -92,12 +92,6 @@ def cloning_mse(modes: Array, actions: Array) -> Array:
     return jnp.mean((modes - actions) ** 2)
 
 
-def cloning_nll(log_pi: Array) -> Array:
-    """Negative log-likelihood of the demonstrated actions."""
-    assert log_pi.ndim == 1, log_pi.shape
-    return -jnp.mean(log_pi)
-
-
 def clipped_surrogate(log_ratio: Array, advantage: Array, clip: float) -> tuple[Array, Array]:
     """PPO's loss (Schulman et al. 2017): no gain for moving the policy further than `clip`. Also the ratios, `(batch,)`."""
     # (batch,) against (batch, 1) would broadcast to (batch, batch) and train on nonsense
