@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -260,6 +260,34 @@ def test_a_gymnasium_environment_is_trained_by_its_id_and_resumed_in_new_episode
     summary = train_ppo(replace(config, max_iterations=3), tmp_path / "run", quiet(), resume=True)
     assert summary["learner_step"] == 3 and summary["actor_step"] == 3 * 64
     assert summary["Train/mean_reward"] == 5.0 == summary["Train/mean_episode_length"]
+
+
+class Seeded(Counting):
+    """Notes the seeds it is reset with."""
+
+    seeds: ClassVar[list[int]] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        if seed is not None:
+            Seeded.seeds.append(seed)
+        return super().reset(seed=seed, options=options)
+
+
+gymnasium.register("Seeded-v0", lambda **_: Seeded(), disable_env_checker=True)
+
+
+def test_every_start_of_a_run_on_an_environment_that_cannot_be_saved_has_seeds_of_its_own(tmp_path: Path) -> None:
+    Seeded.seeds.clear()
+    config = replace(SMALL, task="Seeded-v0", max_iterations=1)
+    train_ppo(config, tmp_path / "run", quiet())
+    first = set(Seeded.seeds)
+    assert first == set(range(8)), "the first start has the seeds it always had"
+    starts = [first]
+    for iterations in (2, 3):
+        Seeded.seeds.clear()
+        train_ppo(replace(config, max_iterations=iterations), tmp_path / "run", quiet(), resume=True)
+        starts.append(set(Seeded.seeds))
+    assert all(len(seeds) == 8 for seeds in starts) and len(set.union(*starts)) == 24, starts
 
 
 # ---- what is wrong is said
