@@ -26,7 +26,7 @@ import tyro
 
 import tandem.off_policy.sync
 from benchmarks.report import Report
-from tandem.agents.sac import SACConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.envs.registry import make, make_expert
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig

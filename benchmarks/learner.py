@@ -27,7 +27,8 @@ import tyro
 from benchmarks.peers import Peers
 from benchmarks.report import Report
 from benchmarks.roofline import Product, XlaProduct, product_with_numpy
-from tandem.agents.sac import RLPD_PUBLISHED, SAC, SACConfig, SACState
+from tandem.agents.sac import SAC, SACState
+from tandem.agents.sac_config import RLPD_PUBLISHED, SACConfig
 from tandem.data.mixing import Mixture
 from tandem.data.replay import Replay
 from tandem.types import Entry, Spec, Transition

@@ -271,7 +271,8 @@ class Trainer:
     """The default agent on made-up data, as fast as it goes."""
 
     def __init__(self) -> None:
-        from tandem.agents.sac import SAC, SACConfig
+        from tandem.agents.sac import SAC
+        from tandem.agents.sac_config import SACConfig
         from tandem.data.mixing import Mixture
         from tandem.data.replay import Replay
         from tandem.observations import Layout

@@ -38,7 +38,7 @@ from gymnasium.vector import VectorEnv
 from benchmarks.peers import Peers
 from benchmarks.report import Report, machine_gflops
 from benchmarks.roofline import Product, XlaProduct, product_with_numpy
-from tandem.agents.ppo import CHUNK
+from tandem.agents.packing import CHUNK
 from tandem.envs.batch import BatchEnv
 from tandem.envs.locomotion import Locomotion
 from tandem.on_policy.config import OnPolicyConfig

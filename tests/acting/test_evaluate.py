@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tandem.acting.evaluate import evaluate, wilson
-from tandem.agents.sac import SACConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.envs.registry import make
 from tandem.link.trainer_end import TrainerEnd
 from tandem.off_policy.config import TrainConfig

@@ -1,8 +1,10 @@
 """A small agent and random batches that the tests of SAC share: one agent, so that it is compiled once."""
 
+import jax
 import numpy as np
 
-from tandem.agents.sac import SAC, SACConfig
+from tandem.agents.sac import SAC, SACState
+from tandem.agents.sac_config import SACConfig
 from tandem.types import Batch
 
 CONFIG = SACConfig(hidden=(16, 16), learning_rate=1e-3)
@@ -19,3 +21,9 @@ def batch_of(agent: SAC = AGENT, rows: int = 32, seed: int = 0) -> Batch:
         masks=(random.random(shape) < 0.8).astype(np.float32),
         next_observations=random.standard_normal((*shape, agent.observation_dim), dtype=np.float32),
     )
+
+
+@jax.jit
+def update_critics(state: SACState, batch: Batch) -> SACState:
+    """The critic updates of a learner step alone."""
+    return jax.lax.scan(AGENT.update_critic, state, batch)[0]

@@ -6,7 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from tandem.agents.adam import Adam
+from tandem.agents.parameters import Adam
 
 
 def test_two_steps_by_hand() -> None:

@@ -47,6 +47,14 @@ def test_sampled_actions_are_like_the_learned_one() -> None:
     np.testing.assert_allclose(u.mean(0), np.arctanh(policy.mode(fresh[0])), atol=0.03)
 
 
+def test_weight_decay_does_not_change_the_std() -> None:
+    """The loss has no gradient for the std, so nothing but the decay would move it: towards 1."""
+    config = replace(QUICK, std=0.1, weight_decay=1.0, min_steps=500, max_steps=500)
+    policy = clone(config, CONFIG, *demonstrations(), seed=1).last
+    _, std = NumpyPolicy(policy).gaussian(demonstrations()[0])
+    np.testing.assert_allclose(std, 0.1, rtol=1e-5)
+
+
 def test_best_is_the_policy_of_the_lowest_validation_loss_and_last_that_of_the_longest_training() -> None:
     result, (observations, actions, episodes) = cloned(), demonstrations()
     held_out = np.isin(episodes, validation_episodes(QUICK, episodes, 1))

@@ -9,10 +9,13 @@ import numpy as np
 import optax
 import pytest
 
-from tandem.agents import ppo
-from tandem.agents.arrays import to_arrays
-from tandem.agents.ppo import PPO, PPOConfig, PPOState, Samples, chunk_rows
+from tandem.agents import packing
+from tandem.agents.packing import PPOState, Samples, Sequences, chunk_rows
+from tandem.agents.parameters import to_arrays
+from tandem.agents.ppo import PPO
+from tandem.agents.ppo_config import PPOConfig
 from tandem.errors import ConfigError, FileUnreadable
+from tandem.networks import gaussian
 
 SMALL = PPOConfig(num_learning_epochs=2, num_mini_batches=3, actor_hidden_dims=(16, 8), critic_hidden_dims=(16,), activation="tanh")
 OBSERVATION, ACTION = 5, 2
@@ -40,10 +43,15 @@ def rollout(agent: PPO, state: PPOState, batch: int, seed: int = 0) -> Samples:
         and agent.observation_dim == OBSERVATION
     ):
         agent = BASE  # the same pass
-    opinion = agent.evaluate(state, observations)
-    actions = np.asarray(opinion.mean) + np.asarray(opinion.std) * random.standard_normal((batch, agent.action_dim), dtype=np.float32)
+    outputs, _ = agent.evaluate(state, observations[None], none(batch))
+    actions = np.asarray(outputs.mean) + np.asarray(outputs.std) * random.standard_normal((batch, agent.action_dim), dtype=np.float32)
     advantages, returns = random.standard_normal((2, batch), dtype=np.float32)
-    return Samples(observations, actions, opinion, advantages, returns)
+    return Samples(observations, actions, outputs, advantages, returns)
+
+
+def none(batch: int) -> Sequences:
+    """No hidden states: a rollout of one step in `batch` environments."""
+    return Sequences(np.zeros((1, batch), bool), np.zeros((batch, 0), np.float32), np.zeros((batch, 0), np.float32))
 
 
 def order(agent: PPO, batch: int, seed: int = 1) -> np.ndarray:
@@ -53,7 +61,7 @@ def order(agent: PPO, batch: int, seed: int = 1) -> np.ndarray:
 
 def updated(agent: PPO, batch: int = 48, samples: Samples | None = None, progress: float = 0.0) -> tuple[PPOState, dict[str, float]]:
     samples = samples or rollout(agent, start(), batch)
-    state, info = agent.update(start(), samples, order(agent, batch), progress)
+    state, info = agent.update(start(), samples, none(batch), order(agent, batch), progress)
     return state, {name: float(value) for name, value in info.items()}
 
 
@@ -79,7 +87,9 @@ def test_before_anything_is_learned_the_ratio_is_exactly_one_and_the_kl_exactly_
     state = agent.init(0)
     noise = np.random.default_rng(5)
     moved = jax.tree.map(lambda a: a + jnp.asarray(0.1 * noise.standard_normal(a.shape), jnp.float32), state.actor)  # not the start alone
-    _, info = agent.update(state._replace(actor=moved), rollout(agent, state._replace(actor=moved), batch), order(agent, batch), 0.0)
+    _, info = agent.update(
+        state._replace(actor=moved), rollout(agent, state._replace(actor=moved), batch), none(batch), order(agent, batch), 0.0
+    )
     assert float(info["Policy/first_ratio_error"]) == 0.0
     assert float(info["Policy/kl"]) == 0.0 == float(info["Policy/clip_fraction"])
 
@@ -87,7 +97,7 @@ def test_before_anything_is_learned_the_ratio_is_exactly_one_and_the_kl_exactly_
 def test_the_first_ratio_is_not_one_where_the_policy_that_acted_is_another() -> None:
     """What the metric is for: a normaliser that moved, a clipped action, noise in the network."""
     samples = rollout(BASE, start(), 48)
-    _, info = BASE.update(start(), samples._replace(observations=samples.observations + 0.01), order(BASE, 48), 0.0)
+    _, info = BASE.update(start(), samples._replace(observations=samples.observations + 0.01), none(48), order(BASE, 48), 0.0)
     assert float(info["Policy/first_ratio_error"]) > 1e-4
 
 
@@ -97,7 +107,7 @@ def test_the_ratio_is_that_of_the_action_before_it_was_clipped() -> None:
     assert np.abs(samples.actions).max() > 2, "the environment gets less"
     to_the_right = samples._replace(old=samples.old._replace(mean=samples.old.mean - 1.0))  # as if the mean had been 1 less
     indices = order(BASE, 48)
-    _, info = BASE.update(start(), to_the_right, indices, 0.0)
+    _, info = BASE.update(start(), to_the_right, none(48), indices, 0.0)
     # σ = 1: ratio = exp(Σ (a - μ) + 1/2), with a as it was drawn, in the first mini-batch
     ratio = np.exp((samples.actions - np.asarray(samples.old.mean) + 0.5).sum(1))[indices[0, :16]]
     assert float(info["Policy/first_ratio_error"]) == pytest.approx(np.abs(ratio - 1).max(), rel=1e-4)
@@ -117,7 +127,7 @@ def reference(config: PPOConfig, networks: Any, samples: Samples, indices: np.nd
     def loss(networks: Any, rows: Samples) -> tuple[jax.Array, jax.Array]:
         actor, critic = networks
         mean = mlp(actor, rows.observations) @ actor.mean.weight + actor.mean.bias
-        std = ppo.gaussian.std_of_raw(actor.raw_std, "scalar", config.std_range)
+        std = gaussian.std_of_raw(actor.raw_std, "scalar", config.std_range)
         value = (mlp(critic, rows.observations) @ critic.head.weight + critic.head.bias)[:, 0]
         log_prob, old_log_prob = (
             jax.scipy.stats.norm.logpdf(rows.actions, *of).sum(1) for of in ((mean, std), (rows.old.mean, rows.old.std))
@@ -175,13 +185,13 @@ def reference(config: PPOConfig, networks: Any, samples: Samples, indices: np.nd
     ids=["rsl_rl", "gym_mujoco", "unclipped"],
 )
 def test_the_update_agrees_with_a_reference_on_one_page(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ppo, "CHUNK", 8)  # mini-batches of 16 in two chunks each
+    monkeypatch.setattr(packing, "CHUNK", 8)  # mini-batches of 16 in two chunks each
     assert chunk_rows(16) == 8
     agent = agent_of(**settings)
     state = start()._replace(learning_rate=jnp.float32(agent.config.learning_rate))
     samples, indices = rollout(agent, state, 48), order(agent, 48)
     expected, rate = reference(agent.config, (state.actor, state.critic), samples, indices)
-    state, info = agent.update(state, samples, indices, 0.0)
+    state, info = agent.update(state, samples, none(48), indices, 0.0)
     assert float(info["Loss/learning_rate"]) == pytest.approx(rate, rel=1e-5)
     for ours, theirs in zip(jax.tree.leaves((state.actor, state.critic)), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-6)
@@ -208,9 +218,9 @@ def test_an_update_that_is_not_finite_is_not_made() -> None:
 def test_an_order_of_the_wrong_shape_is_refused() -> None:
     samples = rollout(BASE, start(), 48)
     with pytest.raises(AssertionError):
-        BASE.update(start(), samples, order(BASE, 48)[:1], 0.0)
+        BASE.update(start(), samples, none(48), order(BASE, 48)[:1], 0.0)
     with pytest.raises(AssertionError, match="one number per sample"):
-        BASE.update(start(), samples._replace(returns=samples.returns[:, None]), order(BASE, 48), 0.0)
+        BASE.update(start(), samples._replace(returns=samples.returns[:, None]), none(48), order(BASE, 48), 0.0)
 
 
 def test_the_linear_schedule_falls_to_zero() -> None:
@@ -227,7 +237,7 @@ def test_learning_stops_where_the_policy_has_moved_too_far() -> None:
 
 def test_the_adaptive_rate_goes_on_from_the_state_not_from_the_configuration() -> None:
     state = start()._replace(learning_rate=jnp.float32(2e-4))
-    _, info = BASE.update(state, rollout(BASE, start(), 48), order(BASE, 48), 0.0)
+    _, info = BASE.update(state, rollout(BASE, start(), 48), none(48), order(BASE, 48), 0.0)
     # six updates of a factor of at most 1.5 each, and none at the first: at most 2e-4 * 1.5^5
     assert float(info["Loss/learning_rate"]) <= 2e-4 * 1.5**5 * 1.001
 
@@ -240,8 +250,9 @@ def test_a_mini_batch_of_one_does_not_divide_by_nothing() -> None:
 
 def test_values_in_other_units_mean_the_same() -> None:
     x = np.random.default_rng(0).standard_normal((10, OBSERVATION), dtype=np.float32)
-    before = np.asarray(BASE.values(start().critic, x))
-    np.testing.assert_allclose(BASE.values(BASE.rescaled(start(), 0.25, 3.0).critic, x), 0.25 * before + 3.0, rtol=1e-5, atol=1e-5)
+    memory = np.zeros((10, 0), np.float32)
+    before = np.asarray(BASE.values(start().critic, x, memory))
+    np.testing.assert_allclose(BASE.values(BASE.rescaled(start(), 0.25, 3.0).critic, x, memory), 0.25 * before + 3.0, rtol=1e-5, atol=1e-5)
 
 
 def test_the_critic_may_see_what_the_policy_does_not() -> None:
@@ -251,9 +262,10 @@ def test_the_critic_may_see_what_the_policy_does_not() -> None:
     random = np.random.default_rng(0)
     x, noise = random.standard_normal((9, 5), dtype=np.float32), random.standard_normal((9, ACTION), dtype=np.float32)
     other = x + np.array([0, 0, 1, 1, 0], np.float32)
-    assert np.array_equal(agent.act(state.actor, x, noise), agent.act(state.actor, other, noise))
-    assert not np.allclose(agent.values(state.critic, x), agent.values(state.critic, other))
-    state, info = agent.update(state, rollout(agent, state, 48), order(agent, 48), 0.0)
+    memory = np.zeros((9, 0), np.float32)
+    assert np.array_equal(agent.act(state.actor, x, noise, memory)[0], agent.act(state.actor, other, noise, memory)[0])
+    assert not np.allclose(agent.values(state.critic, x, memory), agent.values(state.critic, other, memory))
+    state, info = agent.update(state, rollout(agent, state, 48), none(48), order(agent, 48), 0.0)
     assert float(info["Policy/first_ratio_error"]) == 0.0
 
 
@@ -264,7 +276,7 @@ def test_the_policy_is_drawn_towards_what_was_good() -> None:
         samples = rollout(agent, state, 192, seed)
         good = -np.square(np.asarray(samples.actions) - 0.5).sum(1)
         samples = samples._replace(advantages=(good - good.mean()) / good.std(), returns=np.zeros_like(good))
-        state, _ = agent.update(state, samples, order(agent, 192, seed), 0.0)
+        state, _ = agent.update(state, samples, none(192), order(agent, 192, seed), 0.0)
     after = rollout(agent, state, 192, 99).old
     np.testing.assert_allclose(np.mean(after.mean, axis=0), 0.5, atol=0.1)
     assert float(np.mean(after.std)) < 0.6
@@ -297,7 +309,7 @@ def test_chunks_are_equal_and_small_enough_or_the_whole(rows: int, expected: int
         ({"activation": "selu"}, "activation must be one of"),
         ({"init": "kaiming"}, "init must be one of"),
         ({"actor_hidden_dims": ()}, "actor_hidden_dims"),
-        ({"std_range": (0.0, 1.0)}, "std_range must be two rising numbers above 0"),
+        ({"std_range": (0.0, 1.0)}, "std_range must be two increasing numbers above 0"),
         ({"init_std": 20.0}, "init_std must be between"),
         ({"learning_rate_range": (1e-2, 1e-5)}, "learning_rate_range"),
         ({"num_mini_batches": 0}, "num_mini_batches"),

@@ -10,9 +10,10 @@ import numpy as np
 import optax
 import pytest
 
-from tandem.agents import ppo
-from tandem.agents.ppo import PPO, Opinion, PPOConfig, PPOState, Samples
-from tandem.agents.recurrent_ppo import Memories, RecurrentPPO
+from tandem.agents import packing
+from tandem.agents.packing import PolicyOutputs, PPOState, Samples, Sequences
+from tandem.agents.ppo_config import PPOConfig
+from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.errors import ConfigError
 
 OBSERVATION, ACTION, STEPS, ENVS = 4, 2, 7, 6
@@ -25,11 +26,11 @@ SMALL = PPOConfig(
 
 @cache
 def agent_of(**settings: Any) -> RecurrentPPO:
-    return RecurrentPPO(PPO(PPOConfig(**{**SMALL.__dict__, **settings}), OBSERVATION, ACTION))
+    return RecurrentPPO(PPOConfig(**{**SMALL.__dict__, **settings}), OBSERVATION, ACTION)
 
 
-class Lived:
-    """A rollout: observations `(T, N, D)`, ends, and what was remembered at its beginning."""
+class Recorded:
+    """A rollout: observations `(T, N, D)`, ends of episodes, and hidden states before the first step."""
 
     def __init__(self, agent: RecurrentPPO, envs: int = ENVS, seed: int = 0) -> None:
         random = np.random.default_rng(seed)
@@ -37,17 +38,18 @@ class Lived:
         self.observations = random.standard_normal((STEPS, envs, OBSERVATION), dtype=np.float32)
         self.ended = random.random((STEPS, envs)) < 0.2
         self.ended[2, 0] = True
-        self.memories = Memories(*(random.uniform(-0.5, 0.5, (envs, size)).astype(np.float32) for size in agent.memory_sizes))
-        self.opinion, self.remembered = agent.evaluate(self.state, self.observations, self.ended, self.memories)
+        memories = (random.uniform(-0.5, 0.5, (envs, size)).astype(np.float32) for size in agent.memory_sizes)
+        self.sequences = Sequences(self.ended, *memories)
+        self.outputs, self.memory_after = agent.evaluate(self.state, self.observations, self.sequences)
         shape = STEPS * envs, ACTION
-        actions = np.asarray(self.opinion.mean) + np.asarray(self.opinion.std) * random.standard_normal(shape, dtype=np.float32)
+        actions = np.asarray(self.outputs.mean) + np.asarray(self.outputs.std) * random.standard_normal(shape, dtype=np.float32)
         advantages, returns = random.standard_normal((2, STEPS * envs), dtype=np.float32)
-        self.samples = Samples(self.observations.reshape(-1, OBSERVATION), actions, self.opinion, advantages, returns)
+        self.samples = Samples(self.observations.reshape(-1, OBSERVATION), actions, self.outputs, advantages, returns)
         self.order = np.stack([random.permutation(envs) for _ in range(agent.config.num_learning_epochs)]).astype(np.int32)
 
     def update(self, agent: RecurrentPPO) -> tuple[PPOState, dict[str, float]]:
         state = jax.tree.map(jnp.copy, self.state)  # the one that is given is gone afterwards
-        state, info = agent.update(state, self.samples, self.ended, self.memories, self.order, 0.0)
+        state, info = agent.update(state, self.samples, self.sequences, self.order, 0.0)
         return state, {name: float(value) for name, value in info.items()}
 
 
@@ -58,31 +60,31 @@ KINDS = [("lstm", "gru"), ("gru", "none"), ("none", "lstm"), ("lstm", "lstm")]
 def test_acting_step_by_step_gives_what_the_update_sees(actor: Any, critic: Any) -> None:
     """Means, values and memories of a rollout, to 1e-5."""
     agent = agent_of(actor_rnn_type=actor, critic_rnn_type=critic)
-    lived = Lived(agent)
-    of_actor, of_critic = lived.memories
-    mean, value = (np.asarray(array).reshape(STEPS, ENVS, -1) for array in (lived.opinion.mean, lived.opinion.value))
+    recorded = Recorded(agent)
+    _, of_actor, of_critic = recorded.sequences
+    mean, value = (np.asarray(array).reshape(STEPS, ENVS, -1) for array in (recorded.outputs.mean, recorded.outputs.value))
     for t in range(STEPS):
-        action, after = agent.act(lived.state.actor, lived.observations[t], np.zeros((ENVS, ACTION), np.float32), of_actor)
+        action, after = agent.act(recorded.state.actor, recorded.observations[t], np.zeros((ENVS, ACTION), np.float32), of_actor)
         np.testing.assert_allclose(action, mean[t], atol=1e-5)
-        np.testing.assert_allclose(agent.values(lived.state.critic, lived.observations[t], of_critic), value[t, :, 0], atol=1e-5)
-        of_actor, of_critic = (np.where(lived.ended[t][:, None], 0, memory) for memory in (after, lived.remembered[t]))
+        np.testing.assert_allclose(agent.values(recorded.state.critic, recorded.observations[t], of_critic), value[t, :, 0], atol=1e-5)
+        of_actor, of_critic = (np.where(recorded.ended[t][:, None], 0, memory) for memory in (after, recorded.memory_after[t]))
 
 
 def test_before_anything_is_learned_the_ratio_is_exactly_one_and_the_kl_exactly_zero() -> None:
     """To the last bit, and with a rate of 0 in every mini-batch."""
-    _, info = Lived(agent_of()).update(agent_of())
+    _, info = Recorded(agent_of()).update(agent_of())
     assert info["Policy/first_ratio_error"] == 0.0 == info["Policy/kl"] and info["Loss/updates"] == 6
 
 
 def test_an_opinion_depends_on_what_was_seen_before_but_not_beyond_the_beginning_of_the_episode() -> None:
     agent = agent_of()
-    lived = Lived(agent)
-    lived.ended[:], lived.ended[2, 0] = False, True  # an end after step 2, in environment 0 alone
-    changed = lived.observations.copy()
+    recorded = Recorded(agent)
+    recorded.ended[:], recorded.ended[2, 0] = False, True  # an end after step 2, in environment 0 alone
+    changed = recorded.observations.copy()
     changed[1] += 1.0
     before, after = (
-        jax.tree.map(lambda a: np.asarray(a).reshape(STEPS, ENVS, -1), agent.evaluate(lived.state, seen, lived.ended, lived.memories)[0])
-        for seen in (lived.observations, changed)
+        jax.tree.map(lambda a: np.asarray(a).reshape(STEPS, ENVS, -1), agent.evaluate(recorded.state, seen, recorded.sequences)[0])
+        for seen in (recorded.observations, changed)
     )
     for one, other in ((before.mean, after.mean), (before.value, after.value)):
         apart = np.abs(one - other).max(axis=2) > 1e-6
@@ -98,25 +100,25 @@ def one_step(networks: Any, x: jax.Array, memories: tuple[jax.Array, ...]) -> tu
     return (*actor.network(heard), critic.network(valued)), (of_actor, of_critic)
 
 
-def in_pieces(networks: Any, lived: Lived, env: int) -> Opinion:
+def in_pieces(networks: Any, recorded: Recorded, env: int) -> PolicyOutputs:
     """What is said of one environment's steps: cut at its ends, every piece on its own and step by step, as rsl_rl cuts them."""
-    ends = [-1, *np.flatnonzero(lived.ended[:-1, env]).tolist(), STEPS - 1]
+    ends = [-1, *np.flatnonzero(recorded.ended[:-1, env]).tolist(), STEPS - 1]
     said = []
     for first, last in pairwise(ends):
-        memories = tuple(memory[env : env + 1] * np.float32(first < 0) for memory in lived.memories)
+        memories = tuple(memory[env : env + 1] * np.float32(first < 0) for memory in recorded.sequences[1:])
         for t in range(first + 1, last + 1):
-            opinion, memories = one_step(networks, lived.observations[t, env : env + 1], memories)
+            opinion, memories = one_step(networks, recorded.observations[t, env : env + 1], memories)
             said.append(opinion)
-    return Opinion(*(jnp.concatenate(parts) for parts in zip(*said, strict=True)))
+    return PolicyOutputs(*(jnp.concatenate(parts) for parts in zip(*said, strict=True)))
 
 
-def reference(agent: RecurrentPPO, lived: Lived) -> Any:
+def reference(agent: RecurrentPPO, recorded: Recorded) -> Any:
     """PPO as rsl_rl writes it, with Optax's Adam; one mini-batch of environments after the other."""
-    config, samples = agent.config, lived.samples
+    config, samples = agent.config, recorded.samples
     rows = np.arange(STEPS * ENVS).reshape(STEPS, ENVS)
 
     def loss(networks: Any, envs: tuple[int, ...]) -> jax.Array:
-        new = jax.tree.map(lambda *parts: jnp.concatenate(parts), *(in_pieces(networks, lived, env) for env in envs))
+        new = jax.tree.map(lambda *parts: jnp.concatenate(parts), *(in_pieces(networks, recorded, env) for env in envs))
         mine = jax.tree.map(lambda array: jnp.asarray(array)[np.concatenate([rows[:, env] for env in envs])], samples)
         log_prob, old_log_prob = (
             jax.scipy.stats.norm.logpdf(mine.actions, of.mean, of.std).sum(1) for of in (new, mine.old)
@@ -130,10 +132,10 @@ def reference(agent: RecurrentPPO, lived: Lived) -> Any:
         entropy = (0.5 * jnp.log(2 * jnp.pi * jnp.e) + jnp.log(new.std)).sum(1).mean()
         return surrogate + config.value_loss_coef * value_loss - config.entropy_coef * entropy
 
-    networks = lived.state.actor, lived.state.critic
+    networks = recorded.state.actor, recorded.state.critic
     adam = optax.scale_by_adam(eps=config.adam_epsilon)
     states = [adam.init(network) for network in networks]
-    for envs in lived.order.reshape(config.num_learning_epochs * config.num_mini_batches, -1):
+    for envs in recorded.order.reshape(config.num_learning_epochs * config.num_mini_batches, -1):
         moved = []
         for network, state, gradient in zip(networks, states, jax.grad(loss)(networks, tuple(envs.tolist())), strict=True):
             shrink = jnp.minimum(1.0, config.max_grad_norm / (optax.tree.norm(gradient) + 1e-6))
@@ -145,12 +147,12 @@ def reference(agent: RecurrentPPO, lived: Lived) -> Any:
 
 def test_the_update_agrees_with_a_reference_that_goes_through_every_piece_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mini-batches of two environments, in chunks of one: 7 steps each, where a chunk may have 7."""
-    monkeypatch.setattr(ppo, "CHUNK", STEPS)
-    assert ppo.chunk_rows(2, STEPS) == 1
+    monkeypatch.setattr(packing, "CHUNK", STEPS)
+    assert packing.chunk_rows(2, STEPS) == 1
     agent = agent_of(learning_rate=3e-3, normalize_advantage_per_mini_batch=True, num_learning_epochs=1)
-    lived = Lived(agent)
-    expected = reference(agent, lived)
-    state, _ = lived.update(agent)
+    recorded = Recorded(agent)
+    expected = reference(agent, recorded)
+    state, _ = recorded.update(agent)
     for ours, theirs in zip(jax.tree.leaves((state.actor, state.critic)), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=5e-6)
 
@@ -161,27 +163,27 @@ def test_one_environment_in_a_mini_batch_is_not_compared_with_itself_at_other_st
     Here the ratio of an unchanged policy is 1 throughout, and every value is compared with its own return.
     """
     agent = agent_of(num_mini_batches=2, num_learning_epochs=1, critic_rnn_num_layers=1)
-    lived = Lived(agent, envs=2)
-    _, info = lived.update(agent)
+    recorded = Recorded(agent, envs=2)
+    _, info = recorded.update(agent)
     assert info["Policy/first_ratio_error"] == 0.0 == info["Policy/kl"] and info["Loss/updates"] == 2
     # with a ratio of 1 the surrogate is the mean of -A; over T x T pairs it would be that too, but the value loss would not be this:
-    error = np.square(np.asarray(lived.opinion.value) - lived.samples.returns).mean()
-    assert info["Loss/surrogate"] == pytest.approx(-lived.samples.advantages.mean(), abs=1e-6)
+    error = np.square(np.asarray(recorded.outputs.value) - recorded.samples.returns).mean()
+    assert info["Loss/surrogate"] == pytest.approx(-recorded.samples.advantages.mean(), abs=1e-6)
     assert info["Loss/value"] == pytest.approx(error, rel=1e-5)
 
 
 def test_every_epoch_takes_every_step_of_every_environment_once() -> None:
     agent = agent_of()
     for spoilt in (0, 20, STEPS * ENVS - 1):
-        lived = Lived(agent)
-        lived.samples.returns[spoilt] = np.nan
-        _, info = lived.update(agent)
+        recorded = Recorded(agent)
+        recorded.samples.returns[spoilt] = np.nan
+        _, info = recorded.update(agent)
         assert info["Loss/dropped_updates"] == 2 and info["Loss/updates"] == 4, "one of three mini-batches, in both epochs"
 
 
 def test_a_state_comes_back_from_its_arrays_and_its_names_are_plain() -> None:
     agent = agent_of()
-    state, _ = Lived(agent).update(agent)
+    state, _ = Recorded(agent).update(agent)
     arrays = agent.arrays(state)
     for name, shape in {
         "actor/rnn/0/input_weight": (OBSERVATION, 4 * 5), "actor/rnn/0/hidden_weight": (5, 4 * 5), "actor/rnn/0/bias": (4 * 5,),

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from tandem.agents.losses import positive
-from tandem.agents.sac import RLPD_PUBLISHED, SAC, SACConfig, SACState
+from tandem.agents.sac import SAC, SACState
+from tandem.agents.sac_config import RLPD_PUBLISHED, SACConfig
 from tandem.errors import ConfigError, FileUnreadable
 from tandem.networks.numpy_policy import NumpyPolicy
-from tests.agents.sac_samples import AGENT, CONFIG, batch_of
+from tests.agents.sac_samples import AGENT, CONFIG, batch_of, update_critics
 
 
 def changed(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> set[str]:
@@ -43,9 +44,8 @@ def test_a_learner_step_changes_every_network_and_optimiser() -> None:
 def test_networks_that_are_not_updated_keep_every_bit_and_so_do_their_optimisers() -> None:
     state, _ = AGENT.update(AGENT.init(0), batch_of())  # Adam now has momentum that could move things
     before = AGENT.arrays(state)
-    after, info = AGENT.update(state, batch_of(seed=1), freeze_actor=True)
+    after = update_critics(state, batch_of(seed=1))
     assert changed(before, AGENT.arrays(after)) == {"critic", "critic_optimiser", "target_critic", "key"}
-    assert "actor/actor_loss" not in info
 
 
 def test_the_same_state_and_batch_give_the_same_bits() -> None:
@@ -107,15 +107,15 @@ def test_a_batch_with_a_number_that_is_none_changes_nothing_and_is_counted(field
     before = AGENT.arrays(state)
     poisoned = batch_of(seed=1)
     getattr(poisoned, field)[0, 3] = value
-    after, info = AGENT.update(state, poisoned, freeze_actor=True)
+    after = update_critics(state, poisoned)
     # the first of the two batches is dropped, the second is learned from
-    assert int(info["learner/dropped_updates"]) == 1
+    assert int(after.dropped_updates) == 1
     assert all(np.isfinite(array).all() for array in AGENT.arrays(after).values())
     getattr(poisoned, field)[1, 3] = value
     before = AGENT.arrays(after)
-    after, info = AGENT.update(after, poisoned, freeze_actor=True)
+    after = update_critics(after, poisoned)
     assert changed(before, AGENT.arrays(after)) == {"key", "dropped_updates"}
-    assert int(info["learner/dropped_updates"]) == 3
+    assert int(after.dropped_updates) == 3
 
 
 def test_a_poisoned_joint_update_leaves_actor_and_temperature_alone_too() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tandem.agents.sac import SACConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.codec import pack_transition, unpack_transition
 from tandem.doctor.diagnosis import diagnose
 from tandem.doctor.records import Records, load_run

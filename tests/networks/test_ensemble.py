@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tandem.networks.ensemble import Ensemble, Regressor
+from tandem.networks.mlp import Ensemble, Regressor
 
 KEY = jax.random.PRNGKey(0)
 X = jnp.asarray(np.random.default_rng(0).standard_normal((5, 3), dtype=np.float32))

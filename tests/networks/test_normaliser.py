@@ -32,7 +32,7 @@ def test_what_is_taken_down_counts_only_after_the_update() -> None:
     normaliser = Normaliser(Moments.of(1))
     x = np.array([[10.0], [12.0]], np.float32)
     before = normaliser(x)
-    normaliser.take_down(x)
+    normaliser.record(x)
     assert np.array_equal(normaliser(x), before), "it moved while experience was collected"
     normaliser.advance()
     # mean 11, std 1: (10 - 11) / (1 + 0.01)

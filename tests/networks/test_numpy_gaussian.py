@@ -8,7 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.agents.ppo import PPO, PPOConfig, PPOState
+from tandem.agents.packing import PPOState
+from tandem.agents.ppo import PPO
+from tandem.agents.ppo_config import PPOConfig
 from tandem.errors import SpecMismatch
 from tandem.networks.gaussian import StdType
 from tandem.networks.normaliser import Moments, Normaliser
@@ -21,7 +23,7 @@ CONFIG = PPOConfig(actor_hidden_dims=(32, 16), critic_hidden_dims=(8,))
 
 def normaliser() -> Normaliser:
     made = Normaliser(Moments.of(6), clip=2.0)
-    made.take_down(RAW)
+    made.record(RAW)
     made.advance()
     return made
 
@@ -46,7 +48,7 @@ def test_the_numpy_forward_equals_the_jax_forward(std_type: StdType, activation:
     np.testing.assert_allclose(ours[1], std, rtol=1e-4, atol=1e-5)
     # drawn with the same noise, and clipped only for the environment
     noise = np.random.default_rng(7).standard_normal((128, 3), dtype=np.float32)
-    drawn = agent.act(state.actor, seen(RAW), noise)
+    drawn, _ = agent.act(state.actor, seen(RAW), noise, np.zeros((128, 0), np.float32))
     np.testing.assert_allclose(acting.sample(RAW, np.random.default_rng(7)), np.clip(drawn, -1, 1), rtol=1e-4, atol=1e-4)
     assert float(jnp.abs(drawn).max()) > 1
 

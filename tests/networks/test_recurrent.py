@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.agents.ppo import PPO, PPOConfig
+from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.errors import SpecMismatch
-from tandem.networks import numpy_policy
+from tandem.networks import numpy_recurrent
 from tandem.networks.gaussian import Gaussian
-from tandem.networks.numpy_policy import NumpyRecurrent, acting_policy
+from tandem.networks.numpy_policy import acting_policy
+from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import GRU, LONGEST, LSTM, RNN_TYPES, Recurrent, layers
 
 KEY, RANDOM = jax.random.PRNGKey(0), np.random.default_rng(0)
@@ -112,7 +113,7 @@ def learned(kind: Any, count: int, std_type: Any) -> tuple[RecurrentPPO, Any]:
         actor_rnn_type=kind, actor_rnn_num_layers=count, actor_rnn_hidden_dim=6, actor_hidden_dims=(8,), critic_hidden_dims=(4,),
         std_type=std_type,
     )  # fmt: skip
-    agent, noise = RecurrentPPO(PPO(config, 4, 2, actor_columns=(0, 1, 3))), np.random.default_rng(1)
+    agent, noise = RecurrentPPO(config, 4, 2, actor_columns=(0, 1, 3)), np.random.default_rng(1)
     shapes = jax.eval_shape(lambda: agent.init(0))
     return agent, jax.tree.map(lambda a: jnp.asarray(0.7 * noise.standard_normal(a.shape), jnp.float32), shapes)
 
@@ -148,4 +149,4 @@ def test_who_cannot_keep_a_memory_is_told_so_and_a_memory_of_the_wrong_size_is_r
         NumpyRecurrent(parameters).mode(np.zeros((3, 4), np.float32), np.zeros((2, 12), np.float32))
     with pytest.raises(SpecMismatch, match="no policy"):
         NumpyRecurrent({name: array for name, array in parameters.items() if name != "rnn/0/bias"})
-    assert len(numpy_policy.RNN_TYPES) == len(RNN_TYPES)
+    assert len(numpy_recurrent.RNN_TYPES) == len(RNN_TYPES)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.networks.tanh_gaussian import TanhGaussian, log_one_minus_tanh_squared, squashed_log_prob
+from tandem.networks.tanh_gaussian import LARGEST_ACTION, TanhGaussian, log_one_minus_tanh_squared, squashed_log_prob
 
 KEY = jax.random.PRNGKey(0)
 log_prob, sample = jax.jit(TanhGaussian.log_prob), jax.jit(TanhGaussian.sample)
@@ -82,6 +82,12 @@ def test_the_standard_deviation_is_bounded(wanted: float, bounded: float) -> Non
     assert float(log_std[0, 0]) == pytest.approx(bounded, rel=1e-5)
 
 
-def test_actions_at_the_very_edge_have_a_finite_log_prob() -> None:
-    actor = policy(action_dim=2)
-    assert np.isfinite(log_prob(actor, jnp.zeros((2, 3)), jnp.array([[1.0, -1.0], [0.0, 1.0]]))).all()
+@pytest.mark.parametrize("std", [0.1, 1.0])
+def test_the_log_prob_of_an_action_at_the_bound_is_that_of_the_largest_action(std: float) -> None:
+    """In float64: u = atanh of the largest action, log N(u; 0.2, std) - log(1 - tanh² u)."""
+    actor = with_heads(policy(), mean=0.2, log_std=float(np.log(std)))
+    for sign in (1.0, -1.0):
+        u = np.arctanh(np.float64(sign * LARGEST_ACTION))
+        expected = -0.5 * ((u - 0.2) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi) - np.log1p(-(np.float64(LARGEST_ACTION) ** 2))
+        value = log_prob(actor, jnp.zeros((1, 3)), jnp.array([[sign]]))
+        assert float(value[0]) == pytest.approx(expected, rel=1e-5)

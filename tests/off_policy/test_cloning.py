@@ -12,7 +12,7 @@ import pytest
 
 from tandem.acting.policy import PolicyOperator, act_with, load_policy
 from tandem.agents.bc import BCConfig
-from tandem.agents.sac import SACConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.envs.registry import make, make_expert
 from tandem.errors import ConfigError, FileMissing
 from tandem.off_policy.cloning import CloneArgs, clone_demos

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tandem.agents.sac import SACConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.data.mixing import Mixture

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tandem.agents.sac import SACConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.envs.registry import make, make_expert

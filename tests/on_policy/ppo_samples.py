@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tandem.agents.ppo import PPOConfig
+from tandem.agents.ppo_config import PPOConfig
 from tandem.envs.registry import make_batch
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.run import OnPolicyRun

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.agents.ppo import PPOConfig
+from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.rnd import RND, RNDConfig
 from tandem.errors import ConfigError
 from tandem.on_policy.config import OnPolicyConfig
@@ -108,7 +108,7 @@ def test_the_weight_follows_its_schedule() -> None:
 def test_what_is_judged_is_where_a_step_led_also_when_the_episode_ended_there(tmp_path: Path) -> None:
     config = dataclasses.replace(CORRIDOR, num_envs=4, num_steps_per_env=70, rnd=CURIOUS, obs_normalization=True)
     parts = parts_of(dataclasses.replace(config, agent=dataclasses.replace(config.agent, num_mini_batches=2)), tmp_path / "run")
-    rollout = parts.collector.collect(parts.acting())
+    rollout = parts.collector.collect(parts.act())
     reached = parts.collector.reached
     assert reached is not None
     # a step goes 0.1 m times the action as it was given to the environment; time is up after the 60th

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tandem.acting.policy import load_policy
-from tandem.agents.adam import Adam
-from tandem.agents.distillation import Distillation, Lesson, behaviour_loss
-from tandem.agents.ppo import PPO, PPOConfig
+from tandem.agents.distillation import Distillation, LabelledRollout, behaviour_loss
+from tandem.agents.parameters import Adam
+from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.envs.registry import make
 from tandem.errors import ConfigError
@@ -37,17 +37,17 @@ def test_the_two_losses_by_hand() -> None:
     assert float(behaviour_loss(student, teacher, "huber")) == pytest.approx((0.125 + 1.5) / 4)
 
 
-def lesson(steps: int, size: int) -> Lesson:
+def lesson(steps: int, size: int) -> LabelledRollout:
     random = np.random.default_rng(0)
     x, wanted, memory = random.standard_normal((steps, 4, 3)), random.uniform(-1, 1, (steps, 4, 2)), random.standard_normal((4, size))
     x, wanted, memory = (jnp.asarray(part, jnp.float32) for part in (x, wanted, memory))
-    return Lesson(x, jnp.asarray(random.random((steps, 4)) < 0.2), wanted, memory)
+    return LabelledRollout(x, jnp.asarray(random.random((steps, 4)) < 0.2), wanted, memory)
 
 
 def test_a_gradient_reaches_back_so_many_steps_and_the_last_ones_count_too() -> None:
     """Seven steps in pieces of three, three and one, the network unrolled step by step."""
     config = PPOConfig(actor_hidden_dims=(5,), critic_hidden_dims=(3,), actor_rnn_type="gru", actor_rnn_hidden_dim=6)
-    actor = RecurrentPPO(PPO(config, 3, 2)).init(0).actor
+    actor = RecurrentPPO(config, 3, 2).init(0).actor
     told = lesson(7, 6)
     learning = Distillation(num_learning_epochs=2, gradient_length=3, learning_rate=0.01, max_grad_norm=0.5)
 
@@ -78,7 +78,7 @@ def test_a_gradient_reaches_back_so_many_steps_and_the_last_ones_count_too() -> 
 
 def test_a_teacher_that_remembers_follows_the_students_episodes() -> None:
     config = PPOConfig(actor_hidden_dims=(8,), critic_hidden_dims=(3,), actor_rnn_type="lstm", actor_rnn_hidden_dim=6)
-    agent = RecurrentPPO(PPO(config, 3, 2))
+    agent = RecurrentPPO(config, 3, 2)
     parameters = agent.policy_parameters(agent.init(0), np.zeros(3, np.float32), np.ones(3, np.float32), np.inf)
     told = lesson(9, 0)
     whole = Teacher(PolicySnapshot(1, 1, parameters), 4).actions(np.asarray(told.observations), np.asarray(told.ended))

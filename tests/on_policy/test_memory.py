@@ -9,15 +9,15 @@ import pytest
 
 from tandem.acting.evaluate import evaluate
 from tandem.acting.policy import PolicyOperator, act_with, load_policy
-from tandem.agents.ppo import PPOConfig
+from tandem.agents.ppo_config import PPOConfig
 from tandem.envs.registry import make, make_batch
 from tandem.errors import ConfigError
 from tandem.networks.gaussian import LOG_SQRT_2PI
-from tandem.networks.numpy_policy import NumpyRecurrent
+from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
 from tandem.on_policy import run as ppo_run
-from tandem.on_policy.collector import forgotten
+from tandem.on_policy.collector import reset_memory
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.presets import PRESETS
 from tandem.on_policy.run import OnPolicyRun, train_ppo
@@ -111,11 +111,11 @@ def log_probability(actions: np.ndarray, mean: np.ndarray, std: np.ndarray) -> n
 @pytest.mark.parametrize("few", [64, 0], ids=["numpy", "jax"])
 def test_the_update_sees_the_probabilities_that_actions_were_drawn_with(few: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Log-probabilities to 1e-5 through episodes that begin and end at any step, over three rollouts with an update between them."""
-    monkeypatch.setattr(ppo_run, "FEW", few)
+    monkeypatch.setattr(ppo_run, "NUMPY_ROWS", few)
     parts = parts_of(replace(SMALL, init_at_random_ep_len=True), tmp_path / "run")
     ends, ones = 0, np.ones((8, 2), np.float32)
     for _ in range(3):
-        drawn, inner = [], parts.acting()
+        drawn, inner = [], parts.act()
 
         def act(x: np.ndarray, noise: np.ndarray, memory: np.ndarray, inner: Any = inner, drawn: list = drawn) -> Any:
             actions, after = inner(x, noise, memory)
@@ -125,10 +125,11 @@ def test_the_update_sees_the_probabilities_that_actions_were_drawn_with(few: int
 
         rollout = parts.collector.collect(act)
         ends += rollout.ended[:-1].sum()
-        parts.state, samples, _ = parts.hindsight.judge(parts.state, rollout, parts.collector.observations)
+        estimate = parts.estimator.compute(parts.state, rollout, parts.collector.observations)
+        parts.state, samples = estimate.state, estimate.samples
         seen = log_probability(samples.actions, np.asarray(samples.old.mean), np.asarray(samples.old.std))
         np.testing.assert_allclose(seen, np.concatenate(drawn), atol=1e-5)
-        assert parts._update(samples)["Policy/first_ratio_error"] == 0.0
+        assert parts._update(estimate)["Policy/first_ratio_error"] == 0.0
     assert ends >= 8 and rollout.memory.any(), "episodes must have ended, and others gone on from rollout to rollout"
 
 
@@ -139,23 +140,24 @@ def test_a_value_is_asked_for_with_what_is_remembered_then_and_asking_is_not_rem
     """
     parts = parts_of(replace(SMALL, agent=replace(NETWORK, normalize_values=False, gamma=0.9, lam=0.0)), tmp_path / "run")
     parts.collector.env.set_elapsed(np.arange(24, 32))  # pyright: ignore[reportAttributeAccessIssue]
-    critic, memory = parts.state.critic, np.zeros((8, parts.reading.critic_memory_dim), np.float32)
+    critic, memory = parts.state.critic, np.zeros((8, parts.agent.memory_sizes[1]), np.float32)
     cuts = 0
     for _ in range(3):
-        rollout = parts.collector.collect(parts.acting())
+        rollout = parts.collector.collect(parts.act())
         cut = {(t, row): seen for t, row, seen in zip(*rollout.cuts(), strict=True)}
         following = np.zeros(rollout.rewards.shape, np.float32)
         for t in range(16):
             _, after = critic.step(rollout.observations[t], memory)
-            memory = forgotten(np.asarray(after), rollout.ended[t])
+            memory = reset_memory(np.asarray(after), rollout.ended[t])
             upcoming = rollout.observations[t + 1] if t < 15 else parts.collector.observations
-            following[t] = parts.reading.values(critic, upcoming, memory)
+            following[t] = parts.agent.values(critic, upcoming, memory)
             for row in np.flatnonzero(rollout.truncated[t]):
-                following[t, row] = parts.reading.values(critic, cut[t, row][None], np.asarray(after)[row : row + 1])[0]
-        parts.state, samples, _ = parts.hindsight.judge(parts.state, rollout, parts.collector.observations)
+                following[t, row] = parts.agent.values(critic, cut[t, row][None], np.asarray(after)[row : row + 1])[0]
+        estimate = parts.estimator.compute(parts.state, rollout, parts.collector.observations)
+        parts.state, samples = estimate.state, estimate.samples
         expected = rollout.rewards + 0.9 * np.where(rollout.terminated, 0, following)  # λ = 0: the return is r + γ V(next)
         np.testing.assert_allclose(samples.returns.reshape(16, 8), expected, atol=1e-5)
-        np.testing.assert_allclose(parts.reading.critic_memory, memory, atol=1e-5)
+        np.testing.assert_allclose(parts.estimator.critic_memory, memory, atol=1e-5)
         cuts += len(cut)
     assert cuts == 8 and rollout.terminated.any(), "each by time once, and then by its answer"
 
@@ -163,7 +165,7 @@ def test_a_value_is_asked_for_with_what_is_remembered_then_and_asking_is_not_rem
 def test_an_episode_that_ends_is_forgotten_for_whatever_reason(tmp_path: Path) -> None:
     parts = parts_of(SMALL, tmp_path / "run")
     parts.collector.env.set_elapsed(np.array([39] + [0] * 7))  # pyright: ignore[reportAttributeAccessIssue]
-    given, inner = [], parts.acting()
+    given, inner = [], parts.act()
 
     def act(x: np.ndarray, noise: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         given.append(memory.any(axis=1))

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -46,7 +46,7 @@ def checkpoint_of(path: Path) -> Any:
 
 
 def values_of(parts: OnPolicyRun, observations: np.ndarray) -> np.ndarray:
-    return parts.hindsight.values(parts.state.critic, observations)
+    return parts.estimator.values(parts.state.critic, observations)
 
 
 # ---- environments that are difficult on purpose
@@ -141,7 +141,7 @@ def test_values_of_a_life_cut_by_time_are_those_of_one_that_is_not(tmp_path: Pat
 def test_what_was_cut_is_valued_by_what_was_seen_last_not_by_what_came_next(tmp_path: Path) -> None:
     """The environment counts its steps, so that V differs from step to step, and writes all observations into one buffer."""
     parts = parts_of(replace(SMALL, task="Counting-v0", num_steps_per_env=10), tmp_path / "run")
-    rollout = parts.collector.collect(parts.acting())
+    rollout = parts.collector.collect(parts.act())
     # steps 0 1 2 3 4, then 0 again: time is up after the fifth and after the last step of the rollout
     assert rollout.observations[:, 3, 0].tolist() == [0, 1, 2, 3, 4] * 2
     assert rollout.truncated[:, 3].tolist() == [False] * 4 + [True] + [False] * 4 + [True] and not rollout.terminated.any()
@@ -157,7 +157,7 @@ def test_what_was_cut_is_valued_by_what_was_seen_last_not_by_what_came_next(tmp_
 def test_an_action_is_learned_from_as_it_was_drawn_and_executed_as_it_fits(tmp_path: Path) -> None:
     """`Counting` asserts that it gets no more than 1."""
     parts = parts_of(replace(SMALL, task="Counting-v0", agent=replace(NETWORK, init_std=3.0)), tmp_path / "run")
-    assert np.abs(parts.collector.collect(parts.acting()).actions).max() > 3
+    assert np.abs(parts.collector.collect(parts.act()).actions).max() > 3
 
 
 def test_the_normaliser_stands_still_from_the_first_action_to_the_last_update(tmp_path: Path) -> None:
@@ -165,10 +165,11 @@ def test_the_normaliser_stands_still_from_the_first_action_to_the_last_update(tm
     normaliser = parts.collector.normaliser
     for _ in range(2):
         before = normaliser.mean.copy(), normaliser.std.copy()
-        rollout = parts.collector.collect(parts.acting())
-        parts.state, samples, _ = parts.hindsight.judge(parts.state, rollout, parts.collector.observations)
+        rollout = parts.collector.collect(parts.act())
+        estimate = parts.estimator.compute(parts.state, rollout, parts.collector.observations)
+        parts.state = estimate.state
         assert np.array_equal(normaliser.mean, before[0]) and np.array_equal(normaliser.std, before[1])
-        metrics = parts._update(samples)
+        metrics = parts._update(estimate)
         assert metrics["Policy/first_ratio_error"] == 0.0
         assert not np.array_equal(normaliser.mean, before[0])
     assert normaliser.moments.count == 2 * SMALL.samples
@@ -179,11 +180,13 @@ def test_values_in_running_units_mean_the_same_before_and_after_the_units_move(t
     seen = parts.collector.observations
     for _ in range(2):
         before = values_of(parts, seen)
-        rollout = parts.collector.collect(parts.acting())
-        parts.state, samples, _ = parts.hindsight.judge(parts.state, rollout, parts.collector.observations)
+        rollout = parts.collector.collect(parts.act())
+        estimate = parts.estimator.compute(parts.state, rollout, parts.collector.observations)
+        parts.state, samples = estimate.state, estimate.samples
         np.testing.assert_allclose(values_of(parts, seen), before, rtol=1e-3, atol=1e-3)
         # and what the update compares with is what the critic says now
-        np.testing.assert_allclose(parts.agent.values(parts.state.critic, samples.observations), samples.old.value, rtol=1e-3, atol=1e-3)
+        now = parts.agent.values(parts.state.critic, samples.observations, np.zeros((len(samples.returns), 0), np.float32))
+        np.testing.assert_allclose(now, samples.old.value, rtol=1e-3, atol=1e-3)
 
 
 def test_every_epoch_has_an_order_of_its_own() -> None:
@@ -199,7 +202,7 @@ def test_episodes_that_began_in_the_middle_are_not_counted(tmp_path: Path) -> No
     ages = parts.collector.env._elapsed  # pyright: ignore[reportAttributeAccessIssue]
     assert len(set(ages.tolist())) > 4 and ages.max() > 100
     ages[:] = 499
-    parts.collector.collect(parts.acting())
+    parts.collector.collect(parts.act())
     assert parts.collector.episodes.finished == 0
     with pytest.raises(ConfigError, match="counts its own steps"):
         parts_of(replace(config, task="Counting-v0"), tmp_path / "foreign")
@@ -257,6 +260,34 @@ def test_a_gymnasium_environment_is_trained_by_its_id_and_resumed_in_new_episode
     summary = train_ppo(replace(config, max_iterations=3), tmp_path / "run", quiet(), resume=True)
     assert summary["learner_step"] == 3 and summary["actor_step"] == 3 * 64
     assert summary["Train/mean_reward"] == 5.0 == summary["Train/mean_episode_length"]
+
+
+class Seeded(Counting):
+    """Notes the seeds it is reset with."""
+
+    seeds: ClassVar[list[int]] = []
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
+        if seed is not None:
+            Seeded.seeds.append(seed)
+        return super().reset(seed=seed, options=options)
+
+
+gymnasium.register("Seeded-v0", lambda **_: Seeded(), disable_env_checker=True)
+
+
+def test_every_start_of_a_run_on_an_environment_that_cannot_be_saved_has_seeds_of_its_own(tmp_path: Path) -> None:
+    Seeded.seeds.clear()
+    config = replace(SMALL, task="Seeded-v0", max_iterations=1)
+    train_ppo(config, tmp_path / "run", quiet())
+    first = set(Seeded.seeds)
+    assert first == set(range(8)), "the first start has the seeds it always had"
+    starts = [first]
+    for iterations in (2, 3):
+        Seeded.seeds.clear()
+        train_ppo(replace(config, max_iterations=iterations), tmp_path / "run", quiet(), resume=True)
+        starts.append(set(Seeded.seeds))
+    assert all(len(seeds) == 8 for seeds in starts) and len(set.union(*starts)) == 24, starts
 
 
 # ---- what is wrong is said
@@ -402,6 +433,6 @@ def test_few_and_many_simulations_are_acted_in_alike(tmp_path: Path, monkeypatch
     random = np.random.default_rng(0)
     x, noise = random.standard_normal((8, 4), dtype=np.float32), random.standard_normal((8, 1), dtype=np.float32)
     nothing = np.zeros((8, 0), np.float32)
-    few, _ = parts.acting()(x, noise, nothing)
-    monkeypatch.setattr(ppo_run, "FEW", 0)
-    np.testing.assert_allclose(few, parts.acting()(x, noise, nothing)[0], rtol=1e-5, atol=1e-6)
+    few, _ = parts.act()(x, noise, nothing)
+    monkeypatch.setattr(ppo_run, "NUMPY_ROWS", 0)
+    np.testing.assert_allclose(few, parts.act()(x, noise, nothing)[0], rtol=1e-5, atol=1e-6)

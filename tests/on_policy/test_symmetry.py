@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.agents.ppo import PPO, Opinion, Part, PPOConfig, Samples, side_by_side
+from tandem.agents.packing import MiniBatch, PolicyOutputs, Samples, Sequences, pack_samples
+from tandem.agents.ppo import PPO
+from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.symmetry import Mirror, mirrored
 from tandem.envs.batch import BatchEnv
 from tandem.envs.registry import TASKS, _task, make_batch
@@ -120,15 +122,20 @@ def test_signed_places_over_the_whole_vector() -> None:
     assert mirror == Mirror((3, -2, 1, 4, -5), (-1, 2))  # a comes first: entries are in the order of their names
     assert mirror.observations(np.array([1.0, 2.0, 3.0, 4.0, 5.0])).tolist() == [3.0, -2.0, 1.0, 4.0, -5.0]
     assert MIRROR.actions(np.array([1.0, 2.0, 3.0])).tolist() == [2.0, 1.0, -3.0]
-    assert MIRROR.spreads(np.array([1.0, 2.0, 3.0])).tolist() == [2.0, 1.0, 3.0]
+    assert MIRROR.stds(np.array([1.0, 2.0, 3.0])).tolist() == [2.0, 1.0, 3.0]
+
+
+def none(rows: int) -> Sequences:
+    """No hidden states: a rollout of one step in `rows` environments."""
+    return Sequences(np.zeros((1, rows), bool), np.zeros((rows, 0), np.float32), np.zeros((rows, 0), np.float32))
 
 
 def some_samples(agent: PPO, state: Any, rows: int = 16) -> Samples:
     random = np.random.default_rng(0)
     x = random.standard_normal((rows, 3)).astype(np.float32)
-    opinion = agent.evaluate(state, x)
-    actions = np.asarray(opinion.mean) + np.asarray(opinion.std) * random.standard_normal((rows, 3)).astype(np.float32)
-    return Samples(x, actions, opinion, *random.standard_normal((2, rows)).astype(np.float32))
+    outputs, _ = agent.evaluate(state, x[None], none(rows))
+    actions = np.asarray(outputs.mean) + np.asarray(outputs.std) * random.standard_normal((rows, 3)).astype(np.float32)
+    return Samples(x, actions, outputs, *random.standard_normal((2, rows)).astype(np.float32))
 
 
 @pytest.mark.parametrize(("augment", "coeff"), [(True, 0.0), (False, 0.7), (True, 0.7)])
@@ -142,7 +149,7 @@ def test_the_loss_is_the_mean_over_both_sides_and_the_distance_between_them(augm
     networks = state.actor, state.critic
 
     def loss(agent: PPO, samples: Samples) -> tuple[float, Any]:
-        value, info = agent._loss(networks, Part(side_by_side(samples), samples.advantages))
+        value, info = agent._loss(networks, MiniBatch(pack_samples(samples), samples.advantages))
         return float(value), info
 
     value, info = loss(symmetric, samples)
@@ -151,7 +158,7 @@ def test_the_loss_is_the_mean_over_both_sides_and_the_distance_between_them(augm
     other = Samples(
         np.stack([-x[:, 0], x[:, 2], x[:, 1]], 1),
         np.stack([a[:, 1], a[:, 0], -a[:, 2]], 1),
-        Opinion(np.stack([m[:, 1], m[:, 0], -m[:, 2]], 1), np.stack([s[:, 1], s[:, 0], s[:, 2]], 1), samples.old.value),
+        PolicyOutputs(np.stack([m[:, 1], m[:, 0], -m[:, 2]], 1), np.stack([s[:, 1], s[:, 0], s[:, 2]], 1), samples.old.value),
         samples.advantages,
         samples.returns,
     )
@@ -181,16 +188,16 @@ def errors_after_the_left_alone(**symmetry: Any) -> tuple[float, float]:
     state, random = agent.init(0), np.random.default_rng(0)
     for _ in range(80):
         balls = random.uniform([-0.8, 0.4], [0.8, 0.8], (512, 2)).astype(np.float32)
-        old = agent.evaluate(state, balls)
+        old, _ = agent.evaluate(state, balls[None], none(512))
         actions = np.asarray(old.mean) + np.asarray(old.std) * random.standard_normal((512, 2)).astype(np.float32)
         reward = -np.abs(actions - throw(balls)).sum(1)
         advantage = ((reward - reward.mean()) / reward.std()).astype(np.float32)
         order = np.stack([random.permutation(512) for _ in range(config.num_learning_epochs)])
-        state, _ = agent.update(state, Samples(balls, actions, old, advantage, np.asarray(old.value)), order, 0.0)
+        state, _ = agent.update(state, Samples(balls, actions, old, advantage, np.asarray(old.value)), none(512), order, 0.0)
     apart = []
     for side in (1, -1):
         balls = (random.uniform([-0.8, 0.4], [0.8, 0.8], (500, 2)) * [1, side]).astype(np.float32)
-        apart.append(float(np.abs(np.asarray(agent.evaluate(state, balls).mean) - throw(balls)).mean()))
+        apart.append(float(np.abs(np.asarray(agent.evaluate(state, balls[None], none(500))[0].mean) - throw(balls)).mean()))
     return apart[0], apart[1]
 
 

@@ -18,9 +18,11 @@ import pytest
 from tandem.acting.evaluate import evaluate
 from tandem.acting.policy import act_with, load_any_policy, load_policy
 from tandem.agents.bc import BCConfig
-from tandem.agents.ppo import PPO, PPOConfig
+from tandem.agents.ppo import PPO
+from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
-from tandem.agents.sac import SAC, SACConfig
+from tandem.agents.sac import SAC
+from tandem.agents.sac_config import SACConfig
 from tandem.data.journal import Journal
 from tandem.envs.reach import SPEC as REACH
 from tandem.envs.registry import make, make_expert
@@ -127,7 +129,7 @@ def test_a_policy_that_remembers_is_handed_its_memory_and_hands_it_back(kind: An
     config = PPOConfig(
         actor_hidden_dims=(16,), critic_hidden_dims=(8,), actor_rnn_type=kind, actor_rnn_hidden_dim=24, actor_rnn_num_layers=layers
     )
-    agent = RecurrentPPO(PPO(config, SIZE, 4, actor_columns=tuple(Layout(SPEC).columns(["pose", "touch", "grid"]).tolist())))
+    agent = RecurrentPPO(config, SIZE, 4, actor_columns=tuple(Layout(SPEC).columns(["pose", "touch", "grid"]).tolist()))
     state = agent.init(0)
     state = state._replace(actor=of_some_size(state.actor))
     random = np.random.default_rng(1)

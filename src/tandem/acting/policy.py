@@ -9,7 +9,8 @@ import numpy as np
 
 from tandem.acting.evaluate import Evaluation
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import ActingPolicy, NumpyRecurrent, acting_policy, remembers
+from tandem.networks.numpy_policy import ActingPolicy, acting_policy, remembers
+from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
 from tandem.observations import Layout
 from tandem.runs.checkpoint import read_policy

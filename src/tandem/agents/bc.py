@@ -1,13 +1,13 @@
-"""Behaviour cloning: the actor of SAC taught to do what was demonstrated. A baseline, and a start for SAC.
+"""Behaviour cloning: SAC's actor trained to imitate demonstrations. A baseline, and a start for SAC.
 
-It minimises the squared distance between the policy's most likely action and the demonstrated one. The likelihood would be
-the more natural loss, but executed actions are clipped, and at exactly ±1 the density of a tanh-Gaussian has no bound: the
-fit is then ruled by the few clipped actions. The squared distance has no such corner. It says nothing of the spread, so
-that is set (`std`): small enough that a sampled action is like the one that was learned.
+It minimises the squared distance between the policy's mode (its mean action) and the demonstrated action. The likelihood would be the more
+natural loss, but executed actions are clipped, and at exactly ±1 the density of a tanh-Gaussian is unbounded: the fit is then dominated by
+the few clipped actions. The squared distance has no such problem. It does not train the std, so that is set (`std`): small enough that a
+sampled action is close to the learned one.
 
-Two policies come out, and they differ: the one that predicts held-out episodes best, and the one after the last step, which
-knows the demonstrations by heart. On contact-rich tasks the second often succeeds more, though its validation loss is worse:
-say which of them a figure is of.
+There are two results: the policy with the best validation loss, and the policy after the last step, which has overfitted the
+demonstrations. On contact-rich tasks the second often succeeds more often, though its validation loss is worse: say which of them a figure
+belongs to.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tandem.agents.adam import Adam, AdamState
 from tandem.agents.losses import cloning_mse
-from tandem.agents.sac import SACConfig, new_actor, policy_parameters
+from tandem.agents.parameters import Adam, AdamState
+from tandem.agents.sac import new_actor, policy_parameters
+from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError, DataError
 from tandem.networks.tanh_gaussian import TanhGaussian
 
 
 @dataclass(frozen=True)
 class BCConfig:
-    """How long to look at the demonstrations, and how closely."""
+    """Settings of behaviour cloning."""
 
     batch_size: int = 256
     """Transitions per update, drawn with replacement."""
@@ -39,17 +40,17 @@ class BCConfig:
     weight_decay: float = 0.0
     """Weight decay of AdamW; 0 is plain Adam."""
     validation_share: float = 0.1
-    """Share of the episodes that are only looked at to see when to stop; at least one."""
+    """Share of the episodes held out for validation; at least one episode."""
     eval_period: int = 50
-    """Updates between two looks at the validation loss."""
+    """Updates between two validations."""
     patience: int = 10
-    """Looks without a better one after which the plateau is reached."""
+    """Validations without improvement after which training stops."""
     min_steps: int = 0
-    """Updates to make even if the plateau is reached before: `last` is then a policy that was trained long."""
+    """Make at least this many updates, even without improvement: `last` is then a policy that was trained long."""
     max_steps: int = 20_000
-    """Updates after which it ends in any case."""
+    """Stop after this many updates in any case."""
     std: float = 0.3
-    """Spread of sampled actions, before tanh."""
+    """Standard deviation of sampled actions, before tanh. It is set, not learned."""
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "eval_period", "patience", "max_steps"):
@@ -63,26 +64,26 @@ class BCConfig:
 
 @dataclass(frozen=True)
 class Clone:
-    """Two policies, as `SAC.policy_parameters` would give them, and how they came about."""
+    """The result: two policies in the form of `SAC.policy_parameters`, and the losses."""
 
     best: dict[str, np.ndarray]
-    """Of the best validation loss."""
+    """The policy with the best validation loss."""
     last: dict[str, np.ndarray]
-    """Of the last update."""
+    """The policy after the last update."""
     best_step: int
     last_step: int
     validation_losses: tuple[float, ...]
-    """One every `eval_period` updates; mean squared error per entry of the action."""
+    """One per `eval_period` updates: mean squared error per entry of the action."""
     train_losses: tuple[float, ...]
-    """The same of the batches, mean over the updates in between."""
+    """The same on the training batches, mean over the updates in between."""
 
 
 def clone(
     config: BCConfig, network: SACConfig, observations: np.ndarray, actions: np.ndarray, episodes: np.ndarray, seed: int = 0
 ) -> Clone:
-    """Learn from `(N, D)` observations and `(N, action_dim)` actions; `(N,)` episodes say which of them belong together.
+    """Learn from observations `(N, D)` and actions `(N, action_dim)`; `episodes` `(N,)` is the episode of each.
 
-    The network is the actor that SAC makes of `network`, so that `SAC.with_policy` can go on from here.
+    The network is the actor that SAC builds from `network`, so that `SAC.with_policy` can continue from here.
     """
     held_out = validation_episodes(config, episodes, seed)
     train, validation = ~np.isin(episodes, held_out), np.isin(episodes, held_out)
@@ -106,7 +107,7 @@ def clone(
 
 
 def validation_episodes(config: BCConfig, episodes: np.ndarray, seed: int) -> np.ndarray:
-    """Whole episodes: steps of one episode are too alike to test each other."""
+    """Whole episodes are held out: steps of one episode are too similar to validate each other."""
     names = np.unique(episodes)
     if len(names) < 2:
         raise DataError(f"cloning needs at least two episodes, one to learn from and one to check with; got {len(names)}")
@@ -115,7 +116,7 @@ def validation_episodes(config: BCConfig, episodes: np.ndarray, seed: int) -> np
 
 
 def with_std(actor: TanhGaussian, std: float) -> TanhGaussian:
-    """The same actor with this spread, whatever it sees."""
+    """The same actor with this standard deviation for every observation."""
     head = actor.log_std
     return eqx.tree_at(lambda a: (a.log_std.weight, a.log_std.bias), actor, (head.weight * 0, jnp.full_like(head.bias, np.log(std))))
 
@@ -129,7 +130,10 @@ def _train(
     validation_data: tuple[Array, Array],
     key: Array,
 ) -> tuple[TanhGaussian, AdamState, Array, Array]:
-    """`eval_period` updates, then a look at the validation episodes; losses of both."""
+    """`eval_period` updates, then a validation. Returns the losses of both.
+
+    The head of the std is kept as it is: the loss has no gradient for it, but weight decay would move it.
+    """
     adam = Adam(config.learning_rate, config.weight_decay)
 
     def loss(actor: TanhGaussian, observations: Array, actions: Array) -> Array:
@@ -138,7 +142,8 @@ def _train(
     def update(carry: tuple[TanhGaussian, AdamState], rows: Array) -> tuple[tuple[TanhGaussian, AdamState], Array]:
         actor, optimiser_state = carry
         value, gradient = jax.value_and_grad(loss)(actor, train_data[0][rows], train_data[1][rows])
-        return adam.step(actor, optimiser_state, gradient), value
+        moved, optimiser_state = adam.step(actor, optimiser_state, gradient)
+        return (eqx.tree_at(lambda a: a.log_std, moved, actor.log_std), optimiser_state), value
 
     rows = jax.random.randint(key, (config.eval_period, config.batch_size), 0, len(train_data[0]))
     (actor, optimiser_state), train_losses = jax.lax.scan(update, (actor, optimiser_state), rows)

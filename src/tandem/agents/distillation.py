@@ -1,10 +1,10 @@
-"""Teacher and student: a policy that sees less learns to do what one that sees more would do there.
+"""Policy distillation: a student that sees less learns to imitate a teacher that sees more.
 
-The student acts, the teacher says what it would have done in every state that the student came to (as DAgger, Ross et al. 2011, but on
-the newest rollout alone, as rsl_rl does it). The loss is the distance between the student's mean action and the teacher's action; its
-gradient reaches back `gradient_length` steps, through what the student remembers.
+The student acts, and the teacher labels every visited state with its own action (as in DAgger, Ross et al. 2011, but on the newest rollout
+alone, as in rsl_rl). The loss is the distance between the student's mean action and the teacher's action; its gradient reaches back
+`gradient_length` steps through the student's hidden state.
 
-    L = mean of d²                                  mse       d = student - teacher, of every number of the action
+    L = mean of d²                                  mse       d = student - teacher, for each entry of the action
     L = mean of d²/2 where |d| < 1, else |d| - 1/2  huber
 """
 
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tandem.agents.adam import Adam, AdamState
+from tandem.agents.parameters import Adam, AdamState, norm
 from tandem.networks.recurrent import Recurrent
 
 LossType = Literal["mse", "huber"]
@@ -26,21 +26,21 @@ LossType = Literal["mse", "huber"]
 
 class StudentState(NamedTuple):
     actor: Any
-    """`Gaussian`, or `Recurrent` with one; its spread is not trained by this loss."""
+    """A `Gaussian`, or a `Recurrent` of one. This loss does not train its std."""
     optimiser: AdamState
 
 
-class Lesson(NamedTuple):
-    """A rollout of the student's, with the teacher's word on it."""
+class LabelledRollout(NamedTuple):
+    """A rollout of the student, labelled with the teacher's actions."""
 
     observations: Array
-    """(T, N, numbers that the student sees), normalised"""
+    """(T, N, student's inputs), normalised"""
     ended: Array
-    """(T, N): after which steps an episode was over"""
+    """(T, N): an episode ended with this step"""
     actions: Array
     """(T, N, action_dim): the teacher's"""
     memory: Array
-    """(N, size): what the student remembered before the first step"""
+    """(N, size): the student's hidden state before the first step"""
 
 
 def behaviour_loss(student: Array, teacher: Array, kind: LossType) -> Array:
@@ -53,7 +53,7 @@ def behaviour_loss(student: Array, teacher: Array, kind: LossType) -> Array:
 
 @dataclass(frozen=True)
 class Distillation:
-    """How a lesson changes a student. Names and defaults of rsl_rl."""
+    """How a labelled rollout changes a student. Names and defaults of rsl_rl."""
 
     num_learning_epochs: int = 1
     gradient_length: int = 15
@@ -65,16 +65,16 @@ class Distillation:
         return StudentState(actor, Adam(self.learning_rate).init(actor))
 
     @partial(jax.jit, static_argnames="self", donate_argnames="state")
-    def update(self, state: StudentState, lesson: Lesson) -> tuple[StudentState, Array]:
-        """Several times through the lesson in the order in which it was lived, a gradient step for every `gradient_length` steps.
+    def update(self, state: StudentState, rollout: LabelledRollout) -> tuple[StudentState, Array]:
+        """Epochs over the rollout in order of time, one gradient step per `gradient_length` steps. Also returns the mean loss.
 
-        What is left over at the end is a shorter piece, and learned from too. Also the mean loss.
+        The remainder at the end is a shorter piece, and is learned from too.
         """
-        steps = lesson.ended.shape[0]
+        steps = rollout.ended.shape[0]
         length = min(self.gradient_length, steps)
         whole = steps // length
-        pieces = jax.tree.map(lambda a: a[: whole * length].reshape(whole, length, *a.shape[1:]), lesson[:3])
-        rest = jax.tree.map(lambda a: a[whole * length :], lesson[:3])
+        pieces = jax.tree.map(lambda a: a[: whole * length].reshape(whole, length, *a.shape[1:]), rollout[:3])
+        rest = jax.tree.map(lambda a: a[whole * length :], rollout[:3])
 
         def one(carry: tuple[StudentState, Array], piece: tuple[Array, Array, Array]) -> tuple[tuple[StudentState, Array], Array]:
             state, memory, loss = self._step(*carry, piece)
@@ -82,7 +82,7 @@ class Distillation:
 
         total = jnp.float32(0)
         for _ in range(self.num_learning_epochs):
-            (state, memory), losses = jax.lax.scan(one, (state, lesson.memory), pieces)
+            (state, memory), losses = jax.lax.scan(one, (state, rollout.memory), pieces)
             total = total + losses.sum() * length
             if steps % length:
                 state, _, loss = self._step(state, memory, rest)
@@ -90,19 +90,19 @@ class Distillation:
         return state, total / (steps * self.num_learning_epochs)
 
     def _step(self, state: StudentState, memory: Array, piece: tuple[Array, Array, Array]) -> tuple[StudentState, Array, Array]:
-        """One gradient step, and what is remembered after these steps; a gradient that is none is not followed."""
-        observations, ended, wanted = piece
+        """One gradient step, skipped if a value is NaN or infinite; and the hidden state after these steps."""
+        observations, ended, labels = piece
 
         def loss(actor: Any) -> tuple[Array, Array]:
             network = actor if isinstance(actor, Recurrent) else Recurrent((), actor)
-            heard, remembered = network.sequence(observations, ended, memory)
-            mean, _ = network.network(heard.reshape(ended.size, -1))
-            return behaviour_loss(mean, wanted.reshape(mean.shape), self.loss_type), remembered[-1]
+            features, memory_after = network.sequence(observations, ended, memory)
+            mean, _ = network.network(features.reshape(ended.size, -1))
+            return behaviour_loss(mean, labels.reshape(mean.shape), self.loss_type), memory_after[-1]
 
         (value, after), gradient = jax.value_and_grad(loss, has_aux=True)(state.actor)
-        norm = jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(gradient)))
+        length = norm(gradient)
         if self.max_grad_norm is not None:
-            shrink = jnp.minimum(1.0, self.max_grad_norm / (norm + 1e-6))
+            shrink = jnp.minimum(1.0, self.max_grad_norm / (length + 1e-6))
             gradient = jax.tree.map(lambda leaf: leaf * shrink, gradient)
-        moved = Adam(self.learning_rate).step(state.actor, state.optimiser, gradient, jnp.isfinite(norm))
+        moved = Adam(self.learning_rate).step(state.actor, state.optimiser, gradient, jnp.isfinite(length))
         return StudentState(*moved), jnp.where(ended[-1][:, None], 0.0, after), value

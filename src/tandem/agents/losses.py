@@ -29,10 +29,10 @@ def td_target(
     next_log_pi: Array | None = None,
     return_range: tuple[float, float] | None = None,
 ) -> Array:
-    """One step of reward, then the most cautious member's word for the rest.
+    """One step of reward, then the smallest value of the ensemble.
 
-    mask is 0 where the task ended, and 1 elsewhere, at a time-out too. With `next_log_pi` the future is worth its
-    entropy as well (Haarnoja et al. 2018); it is discounted and masked like the rest of the future.
+    mask is 0 where the task ended, and 1 elsewhere, at a time-out too. With `next_log_pi` the target includes the entropy of the next
+    action (Haarnoja et al. 2018), discounted and masked like the value.
     """
     assert r.ndim == 1 and r.shape == mask.shape == next_qs.shape[1:], (r.shape, mask.shape, next_qs.shape)
     next_v = next_qs.min(axis=0)
@@ -50,56 +50,50 @@ def critic_loss(qs: Array, y: Array) -> Array:
 
 
 def actor_loss(qs: Array, log_pi: Array, alpha: Array | float) -> Array:
-    """High value in the mean of the members, high entropy."""
+    """High mean value of the ensemble, high entropy."""
     assert log_pi.ndim == 1 and qs.shape[1:] == log_pi.shape, (qs.shape, log_pi.shape)
     return jnp.mean(alpha * log_pi - qs.mean(axis=0))
 
 
 def correction_loss(a: Array, shown: Array, corrected: Array) -> Array:
-    """Squared distance of the policy's drawn actions from those a person put in their place, where one did (corrected 1, elsewhere 0).
+    """Squared distance between sampled actions and a person's corrections, over rows with a correction (`corrected` 1, elsewhere 0).
 
-    Drawn, not most likely: the spread costs too, so where a person showed what to do the policy becomes sure of it.
+    Sampled actions, not the mode: so the loss also reduces the std where a person corrected.
     """
     assert a.shape == shown.shape and corrected.shape == a.shape[:1], (a.shape, shown.shape, corrected.shape)
     return jnp.mean(corrected * jnp.sum((a - shown) ** 2, axis=1))
 
 
 def temperature_loss(alpha: Array, entropy: Array, target_entropy: float) -> Array:
-    """Its gradient raises α while the policy is less random than wanted, and lowers it otherwise."""
+    """Its gradient raises α while the entropy is below the target, and lowers it otherwise."""
     assert jnp.shape(alpha) == jnp.shape(entropy) == (), (jnp.shape(alpha), jnp.shape(entropy))
     return alpha * (entropy - target_entropy)
 
 
 def positive(raw: Array) -> Array:
-    """α from the number that is learned: softplus keeps it above 0."""
+    """α from the learned raw number: softplus keeps it above 0."""
     return jax.nn.softplus(raw)
 
 
 def raw_of_positive(alpha: float) -> Array:
-    """The number of which `positive` makes alpha: log(exp(α) - 1)."""
+    """The inverse of `positive`: log(exp(α) - 1)."""
     return jnp.log(jnp.expm1(jnp.float32(alpha)))
 
 
 def random_subset(key: Array, size: int, of: int) -> Array:
-    """`size` different indices below `of`; with replacement a "minimum of two" would sometimes be that of one."""
+    """`size` different indices below `of`. With replacement a "minimum of two" would sometimes be that of one."""
     assert 0 < size <= of, (size, of)
     return jax.random.permutation(key, of)[:size]
 
 
 def cloning_mse(modes: Array, actions: Array) -> Array:
-    """Squared distance between what the policy would do and what was done, mean over batch and entries."""
+    """Squared distance between the policy's mode and the demonstrated action, mean over batch and entries."""
     assert modes.ndim == 2 and modes.shape == actions.shape, (modes.shape, actions.shape)
     return jnp.mean((modes - actions) ** 2)
 
 
-def cloning_nll(log_pi: Array) -> Array:
-    """Negative log-likelihood of the demonstrated actions."""
-    assert log_pi.ndim == 1, log_pi.shape
-    return -jnp.mean(log_pi)
-
-
 def clipped_surrogate(log_ratio: Array, advantage: Array, clip: float) -> tuple[Array, Array]:
-    """PPO's loss (Schulman et al. 2017): no gain for moving the policy further than `clip`. Also the ratios, `(batch,)`."""
+    """PPO's loss (Schulman et al. 2017): no gain from moving the policy further than `clip`. Also returns the ratios, `(batch,)`."""
     # (batch,) against (batch, 1) would broadcast to (batch, batch) and train on nonsense
     assert log_ratio.ndim == 1 and log_ratio.shape == advantage.shape, (log_ratio.shape, advantage.shape)
     ratio = jnp.exp(log_ratio)
@@ -107,7 +101,7 @@ def clipped_surrogate(log_ratio: Array, advantage: Array, clip: float) -> tuple[
 
 
 def clipped_value_loss(v: Array, old_v: Array, returns: Array, clip: float | None) -> Array:
-    """Squared error; with `clip` no gain for moving the value further than that from what it was. There is no factor of 1/2."""
+    """Squared error; with `clip` no gain from moving a value further than that from its old value. There is no factor of 1/2."""
     assert v.ndim == 1 and v.shape == old_v.shape == returns.shape, (v.shape, old_v.shape, returns.shape)
     error = jnp.square(v - returns)
     if clip is None:
@@ -118,6 +112,6 @@ def clipped_value_loss(v: Array, old_v: Array, returns: Array, clip: float | Non
 def adapted_learning_rate(
     rate: Array, kl: Array, desired_kl: float, *, high: float, low: float, factor: float, bounds: tuple[float, float]
 ) -> Array:
-    """Smaller where the policy moved too far, larger where it hardly moved. A KL of exactly 0 says nothing: nothing has moved yet."""
+    """Lower if the policy moved too far, higher if it hardly moved. A KL of exactly 0 means no update yet: no change."""
     slower, faster = jnp.maximum(bounds[0], rate / factor), jnp.minimum(bounds[1], rate * factor)
     return jnp.where(kl > high * desired_kl, slower, jnp.where((kl > 0) & (kl < low * desired_kl), faster, rate))

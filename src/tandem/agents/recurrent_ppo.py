@@ -1,19 +1,18 @@
-"""PPO for networks that remember: what is learned from is whole sequences, not single steps.
+"""PPO for recurrent networks: mini-batches are made of whole sequences instead of single steps.
 
-A mini-batch is a set of environments, each with all T steps of the rollout in order. The networks are led through them from what they
-remembered when the rollout began, and forget where an episode ends, exactly as they did while acting: so nothing is padded, no step is
-left out, and gradients reach back to the beginning of the rollout or of the episode, whichever is later.
+A mini-batch is a set of environments, each with all T steps of the rollout in order. The networks run through them from their hidden
+state at the start of the rollout, and the state is reset where an episode ends, exactly as during acting. So nothing is padded, no step is
+left out, and gradients reach back to the start of the rollout or of the episode, whichever is later.
 
-Loss, schedule, clipping and Adam are those of the `PPO` that it holds. As there, `evaluate` and `update` run the same forward pass on
-chunks of the same number of rows.
+Loss, schedule, clipping and Adam are those of `PPO`. As there, `evaluate` and `update` run the same forward pass on chunks of the same
+number of rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,147 +20,131 @@ import numpy as np
 from jax import Array
 from jax.lax import optimization_barrier
 
-from tandem.agents.arrays import to_arrays
-from tandem.agents.ppo import PPO, Info, Numbers, Opinion, Part, PPOConfig, PPOState, Samples, chunk_rows, side_by_side
-from tandem.networks.gaussian import Gaussian
+from tandem.agents.packing import Info, MiniBatch, PolicyOutputs, PPOState, Samples, Sequences, chunk_rows, pack_samples, unpack_samples
+from tandem.agents.parameters import to_arrays
+from tandem.agents.ppo import PPO, Act
+from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import RNN_TYPES, Recurrent, layers
-
-Networks = tuple[Recurrent, Recurrent]
-
-
-class Memories(NamedTuple):
-    """What the networks remember of each environment; `(N, size)`, with a size of 0 for one that does not."""
-
-    actor: Numbers
-    critic: Numbers
 
 
 @dataclass(frozen=True)
-class RecurrentPPO:
-    """The agent whose policy, or value network, or both, have recurrent layers. It holds no numbers of its own."""
-
-    ppo: PPO
-
-    @property
-    def config(self) -> PPOConfig:
-        return self.ppo.config
+class RecurrentPPO(PPO):
+    """The agent whose policy, value network, or both have recurrent layers. It holds no arrays itself."""
 
     @property
     def memory_sizes(self) -> tuple[int, int]:
-        """Numbers that policy and value network remember of an environment."""
+        """Sizes of the hidden states of policy and value network, per environment."""
         actor, critic = jax.eval_shape(lambda: self._rnn(0))
         return sum(layer.size for layer in actor), sum(layer.size for layer in critic)
 
+    def shuffled_rows(self, num_steps: int, num_envs: int) -> int:
+        """How many rows an epoch shuffles: environments with all their steps."""
+        del num_steps
+        return num_envs
+
     def init(self, seed: int) -> PPOState:
         """Networks before the first update, from the seed alone."""
-        return self._begin(seed, self._rnn(seed))
+        return self._init(seed, self._rnn(seed))
 
     def _rnn(self, seed: int) -> tuple[Any, Any]:
         """The recurrent layers of both networks."""
-        config, ppo, random = self.config, self.ppo, np.random.default_rng([seed, 7])
-        of_actor = config.actor_rnn_type, _count(ppo.actor_columns, ppo), config.actor_rnn_hidden_dim, config.actor_rnn_num_layers
-        of_critic = config.critic_rnn_type, _count(ppo.critic_columns, ppo), config.critic_rnn_hidden_dim, config.critic_rnn_num_layers
-        return layers(random, *of_actor), layers(random, *of_critic)
+        config, random, (actor_inputs, critic_inputs) = self.config, np.random.default_rng([seed, 7]), self.inputs
+        actor = layers(random, config.actor_rnn_type, actor_inputs, config.actor_rnn_hidden_dim, config.actor_rnn_num_layers)
+        critic = layers(random, config.critic_rnn_type, critic_inputs, config.critic_rnn_hidden_dim, config.critic_rnn_num_layers)
+        return actor, critic
 
     @partial(jax.jit, static_argnames="self")
-    def _begin(self, seed: int, rnn: tuple[Any, Any]) -> PPOState:
-        ppo, keys = self.ppo, jax.random.split(jax.random.PRNGKey(seed))
-        columns = ppo.actor_columns, ppo.critic_columns
-        heard = [of[-1].units if of else _count(seen, ppo) for of, seen in zip(rnn, columns, strict=True)]
-        actor, critic = ppo.networks(keys[0], keys[1], heard[0], heard[1])
-        return ppo.begin(Recurrent(rnn[0], actor), Recurrent(rnn[1], critic))
+    def _init(self, seed: int, rnn: tuple[Any, Any]) -> PPOState:
+        keys = jax.random.split(jax.random.PRNGKey(seed))
+        sizes = [rnn_layers[-1].units if rnn_layers else inputs for rnn_layers, inputs in zip(rnn, self.inputs, strict=True)]
+        actor, critic = self.networks(keys[0], keys[1], sizes[0], sizes[1])
+        return self.initial_state(Recurrent(rnn[0], actor), Recurrent(rnn[1], critic))
 
     @partial(jax.jit, static_argnames="self")
-    def act(self, actor: Recurrent[Gaussian], observations: Array, noise: Array, memory: Array) -> tuple[Array, Array]:
-        """Actions as they are drawn while learning, not clipped, and what is remembered after them."""
-        heard, memory = actor.step(_seen(observations, self.ppo.actor_columns), memory)
-        mean, std = actor.network(heard)
+    def act(self, actor: Any, observations: Array, noise: Array, memory: Array) -> tuple[Array, Array]:
+        """Actions `(rows, action_dim)` as drawn during training, not clipped, and the new hidden state."""
+        features, memory = actor.step(self.policy_inputs(observations), memory)
+        mean, std = actor.network(features)
         return mean + std * noise, memory
 
-    @partial(jax.jit, static_argnames="self")
-    def values(self, critic: Recurrent, observations: Array, memory: Array) -> Array:
-        """Of observations seen with this memory, `(rows,)`. Nothing is remembered of having been asked."""
-        return critic.network(critic.step(_seen(observations, self.ppo.critic_columns), memory)[0])
+    def make_act(self, state: PPOState, with_numpy: bool) -> Act:
+        """The current policy as a function, for the collector."""
+        return super().make_act(state, with_numpy and self.config.actor_rnn_type != "none")
+
+    def _numpy_act(self, state: PPOState) -> Act:
+        policy = NumpyRecurrent(self.policy_parameters(state, *self.no_normaliser))
+
+        def act(x: np.ndarray, noise: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            mean, std, memory = policy.gaussian(x, memory)
+            return mean + std * noise, memory
+
+        return act
 
     @partial(jax.jit, static_argnames="self")
-    def evaluate(self, state: PPOState, observations: Array, ended: Array, memories: Memories) -> tuple[Opinion, Array]:
-        """What the networks say of every step of a rollout, `(T * N, ...)` in the order of `observations` `(T, N, D)`.
+    def values(self, critic: Any, observations: Array, memory: Array) -> Array:
+        """Values of single observations, seen with this hidden state, `(rows,)`. The state does not change by this."""
+        return critic.network(critic.step(self.value_inputs(observations), memory)[0])
 
-        Also what the value network remembers after each of them, `(T, N, size)`, before it forgets what has ended.
+    @partial(jax.jit, static_argnames="self")
+    def evaluate(self, state: PPOState, observations: Array, sequences: Sequences) -> tuple[PolicyOutputs, Array]:
+        """Outputs for all observations `(T, N, D)` of a rollout, `(T * N, ...)`.
+
+        Also the critic's hidden state after each step, `(T, N, size)`, before it is reset where an episode ended.
         """
-        steps, count = ended.shape
+        steps, count = sequences.ended.shape
         size = chunk_rows(count // self.config.num_mini_batches, steps)
-        chunks = observations.swapaxes(0, 1), ended.T, memories
+        chunks = observations.swapaxes(0, 1), sequences.ended.T, sequences.actor_memory, sequences.critic_memory
         chunks = jax.tree.map(lambda array: array.reshape(count // size, size, *array.shape[1:]), chunks)
 
-        def one(_: None, chunk: tuple[Array, Array, Memories]) -> tuple[None, tuple[Opinion, Array]]:
-            observations, ended, memories = chunk
-            opinion, remembered = self._opinion((state.actor, state.critic), observations.swapaxes(0, 1), ended.T, memories)
-            return None, (jax.tree.map(lambda array: array.reshape(steps, size, *array.shape[1:]), opinion), remembered)
+        def one(_: None, chunk: tuple[Array, ...]) -> tuple[None, tuple[PolicyOutputs, Array]]:
+            observations, ended, *memories = chunk
+            outputs, memory_after = self._sequence((state.actor, state.critic), observations.swapaxes(0, 1), ended.T, *memories)
+            return None, (jax.tree.map(lambda array: array.reshape(steps, size, *array.shape[1:]), outputs), memory_after)
 
         _, answers = jax.lax.scan(one, None, chunks)
-        opinion, remembered = jax.tree.map(lambda array: array.swapaxes(0, 1).reshape(steps, count, *array.shape[3:]), answers)
-        return jax.tree.map(lambda array: array.reshape(steps * count, *array.shape[2:]), opinion), remembered
+        outputs, memory_after = jax.tree.map(lambda array: array.swapaxes(0, 1).reshape(steps, count, *array.shape[3:]), answers)
+        return jax.tree.map(lambda array: array.reshape(steps * count, *array.shape[2:]), outputs), memory_after
 
     @partial(jax.jit, static_argnames="self", donate_argnames="state")
-    def update(
-        self, state: PPOState, samples: Samples, ended: Array, memories: Memories, order: Array, progress: float
-    ) -> tuple[PPOState, Info]:
-        """All epochs and mini-batches. `order` `(num_learning_epochs, N)` says in which order each epoch takes the environments.
+    def update(self, state: PPOState, samples: Samples, sequences: Sequences, order: Array, progress: float) -> tuple[PPOState, Info]:
+        """All epochs and mini-batches. `order` `(num_learning_epochs, N)` is the order of the environments in each epoch.
 
-        Samples are in the order of `evaluate`; `ended` `(T, N)` and `memories` are what it was given too.
+        `sequences` are those that `evaluate` was given. `progress` and metrics: see `PPO.update`.
         """
-        steps, count = ended.shape
-        rows = jnp.concatenate([ended.reshape(-1, 1).astype(jnp.float32), side_by_side(samples)], axis=1)
-        rows = rows.reshape(steps, count, -1).swapaxes(0, 1)  # all of an environment lies side by side
+        steps, count = sequences.ended.shape
+        rows = jnp.concatenate([sequences.ended.reshape(-1, 1).astype(jnp.float32), pack_samples(samples)], axis=1)
+        rows = rows.reshape(steps, count, -1).swapaxes(0, 1)  # all steps of an environment in one row
         advantages = samples.advantages.reshape(steps, count).T
-        return self.ppo.learn(state, Part(rows, advantages, tuple(memories)), self._loss, order, progress)
+        return self._learn(state, MiniBatch(rows, advantages, (sequences.actor_memory, sequences.critic_memory)), order, progress)
 
-    def _loss(self, networks: Networks, chunk: Part) -> tuple[Array, Info]:
+    def _loss(self, networks: Any, chunk: MiniBatch) -> tuple[Array, Info]:
         rows = chunk.rows.swapaxes(0, 1)
-        ended, samples = rows[..., 0] > 0, self.ppo.apart(rows[..., 1:].reshape(-1, rows.shape[2] - 1), chunk.advantages.T.ravel())
+        ended, packed = rows[..., 0] > 0, rows[..., 1:].reshape(-1, rows.shape[2] - 1)
+        samples = unpack_samples(packed, chunk.advantages.T.ravel(), self.observation_dim, self.action_dim)
         observations = samples.observations.reshape(*ended.shape, -1)
-        return self.ppo.loss(samples, self._opinion(networks, observations, ended, Memories(*chunk.memories))[0])
+        return self.loss(samples, self._sequence(networks, observations, ended, *chunk.memories)[0])
 
-    def _opinion(self, networks: Any, observations: Array, ended: Array, memories: Memories) -> tuple[Opinion, Array]:
-        """Of sequences `(T, rows, D)`; opinions are `(T * rows, ...)`. The second is what the value network remembers after each step."""
+    def _sequence(
+        self, networks: Any, observations: Array, ended: Array, actor_memory: Array, critic_memory: Array
+    ) -> tuple[PolicyOutputs, Array]:
+        """Outputs for sequences `(T, rows, D)`, `(T * rows, ...)`, and the critic's hidden state after each step."""
         actor, critic = networks
-        heard, _ = actor.sequence(_seen(observations, self.ppo.actor_columns), ended, memories.actor)
-        mean, std = actor.network(heard.reshape(ended.size, -1))
-        heard, remembered = critic.sequence(_seen(observations, self.ppo.critic_columns), ended, memories.critic)
-        value = critic.network(heard.reshape(ended.size, -1))
-        # as in `PPO`: nothing that uses these may be merged into computing them
-        return Opinion(*optimization_barrier((mean, std, value))), remembered
-
-    def rescaled(self, state: PPOState, scale: float, shift: float) -> PPOState:
-        """The critic's answer becomes scale · answer + shift, and nothing else."""
-        return self.ppo.rescaled(state, scale, shift)
+        features, _ = actor.sequence(self.policy_inputs(observations), ended, actor_memory)
+        mean, std = actor.network(features.reshape(ended.size, -1))
+        features, memory_after = critic.sequence(self.value_inputs(observations), ended, critic_memory)
+        value = critic.network(features.reshape(ended.size, -1))
+        # the barrier is explained in `PPO._forward`
+        return PolicyOutputs(*optimization_barrier((mean, std, value))), memory_after
 
     def policy_parameters(self, state: PPOState, mean: np.ndarray, std: np.ndarray, clip: float) -> dict[str, np.ndarray]:
-        """What it takes to act (`NumpyRecurrent`): those of `PPO.policy_parameters`, and of every recurrent layer `rnn/0/input_weight` ...
+        """The acting parameters (`NumpyRecurrent`): those of `PPO`, and `rnn/0/input_weight` ... of every recurrent layer.
 
-        `rnn_type` is the place of its kind in `RNN_TYPES`. Without recurrent layers they are PPO's alone.
+        `rnn_type` is the index in `RNN_TYPES`. Without recurrent layers in the policy they are those of `PPO` alone.
         """
         actor = state.actor
         assert isinstance(actor, Recurrent)
-        parameters = self.ppo.policy_parameters(state._replace(actor=actor.network), mean, std, clip)
+        parameters = super().policy_parameters(state._replace(actor=actor.network), mean, std, clip)
         if not actor.rnn:
             return parameters
         kind = np.array(list(RNN_TYPES).index(self.config.actor_rnn_type), np.int32)
         return parameters | {"rnn_type": kind} | {f"rnn/{name}": array for name, array in to_arrays(actor.rnn).items()}
-
-    def arrays(self, state: PPOState) -> dict[str, np.ndarray]:
-        """All of the state, by the path of the leaf."""
-        return self.ppo.arrays(state)
-
-    def from_arrays(self, template: PPOState, arrays: Mapping[str, np.ndarray]) -> PPOState:
-        """What `arrays` gave, as a state; an error names the leaf that does not fit."""
-        return self.ppo.from_arrays(template, arrays)
-
-
-def _seen(observations: Array, columns: tuple[int, ...] | None) -> Array:
-    return observations if columns is None else observations[..., np.array(columns)]
-
-
-def _count(columns: tuple[int, ...] | None, ppo: PPO) -> int:
-    return ppo.observation_dim if columns is None else len(columns)

@@ -1,7 +1,7 @@
-"""Random network distillation (Burda et al. 2019): a reward for what is new.
+"""Random network distillation (Burda et al. 2019): an intrinsic reward for states that are new.
 
-A target network that is never trained gives a random vector for every state; a predictor learns to give the same. Where it has
-learned it, the state has been seen; where it is still far off, the state is new. How far off it is, is the intrinsic reward:
+A target network with random weights is never trained; a predictor learns to give the same output. Its error is small where states have
+been visited often and large where they are new. The error is the intrinsic reward:
 
     r_i(s) = |f(s) - g(s)|         f learned by  mean (f(s) - g(s))²,  g random
 """
@@ -18,43 +18,41 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tandem.agents.adam import Adam, AdamState
-from tandem.agents.arrays import from_arrays, to_arrays
+from tandem.agents.parameters import Adam, AdamState, from_arrays, to_arrays
 from tandem.errors import ConfigError
-from tandem.networks.embedding import Embedding
-from tandem.networks.mlp import ACTIVATIONS
+from tandem.networks.mlp import ACTIVATIONS, Embedding
 
 
 @dataclass(frozen=True)
 class RNDConfig:
-    """Names of rsl_rl, each with `rnd_` in front."""
+    """Settings of random network distillation: names of rsl_rl with the prefix `rnd_`."""
 
     rnd_weight: float = 0.0
-    """Weight of the reward for what is new (random network distillation); 0: none."""
+    """Weight of the intrinsic reward for new states (random network distillation). 0: off."""
     rnd_weight_schedule: Literal["constant", "step", "linear"] = "constant"
-    """How the weight changes: not, to rnd_final_value at rnd_final_step, or evenly from rnd_initial_step to rnd_final_step."""
+    """Schedule of the weight: constant, a step to rnd_final_value at rnd_final_step, or linear from rnd_initial_step to rnd_final_step."""
     rnd_initial_step: int = 0
-    """Steps of each environment after which the weight begins to change (linear)."""
+    """Steps per environment after which the weight begins to change (linear schedule)."""
     rnd_final_step: int = 0
-    """Steps of each environment after which it is rnd_final_value."""
+    """Steps per environment after which the weight is rnd_final_value."""
     rnd_final_value: float = 0.0
     """Weight at the end of the schedule."""
     rnd_num_outputs: int = 1
-    """Numbers that the predictor has to guess of a state."""
+    """Outputs of predictor and target network."""
     rnd_predictor_hidden_dims: tuple[int, ...] = (64, 64)
     """Units of the predictor's hidden layers."""
     rnd_target_hidden_dims: tuple[int, ...] = (64, 64)
-    """Units of the hidden layers of what it guesses."""
+    """Units of the target network's hidden layers."""
     rnd_activation: Literal["tanh", "relu", "swish", "elu"] = "elu"
-    """Of every hidden layer of both."""
+    """Activation function of every hidden layer of both networks."""
     rnd_learning_rate: float = 1e-3
-    """Of the predictor's Adam."""
+    """Learning rate of the predictor."""
     rnd_state_normalization: bool = False
-    """Let both see states to mean 0 and variance 1, by statistics of their own."""
+    """Normalise the observations of both networks to mean 0 and variance 1."""
     rnd_reward_normalization: bool = False
-    """Intrinsic rewards over the running std of their discounted sum."""
+    """Divide intrinsic rewards by the running std of their discounted sum."""
     rnd_entries: tuple[str, ...] = ()
-    """Observation entries in which something may be new. Default: all."""
+    """Observation entries that both networks see. Default: all."""
 
     def __post_init__(self) -> None:
         for name, low in (("rnd_weight", 0.0), ("rnd_final_value", 0.0), ("rnd_learning_rate", 0.0), ("rnd_num_outputs", 1)):
@@ -62,7 +60,7 @@ class RNDConfig:
                 raise ConfigError(f"{name} must be at least {low:g}, got {getattr(self, name)}")
         for name in ("rnd_predictor_hidden_dims", "rnd_target_hidden_dims"):
             if not getattr(self, name) or min(getattr(self, name)) < 1:
-                raise ConfigError(f"{name} must name the units of at least one layer, got {getattr(self, name)}")
+                raise ConfigError(f"{name} must list the units of at least one layer, got {getattr(self, name)}")
         if self.rnd_weight_schedule not in ("constant", "step", "linear"):
             raise ConfigError(f"rnd_weight_schedule must be constant, step or linear, got '{self.rnd_weight_schedule}'")
         if self.rnd_activation not in ACTIVATIONS:
@@ -78,7 +76,7 @@ class RNDConfig:
         return self.rnd_weight > 0 or (self.rnd_weight_schedule != "constant" and self.rnd_final_value > 0)
 
     def weights(self, steps: np.ndarray) -> np.ndarray:
-        """The weight when an environment has made so many steps."""
+        """The weight after this many steps per environment."""
         steps = np.asarray(steps, np.float64)
         if self.rnd_weight_schedule == "constant":
             return np.full(steps.shape, self.rnd_weight)
@@ -89,6 +87,8 @@ class RNDConfig:
 
 
 class RNDState(NamedTuple):
+    """Both networks, and the optimiser of the predictor."""
+
     predictor: Embedding
     target: Embedding
     """Never trained."""
@@ -113,12 +113,12 @@ class RND:
 
     @partial(jax.jit, static_argnames="self")
     def novelty(self, state: RNDState, x: Array) -> Array:
-        """How far off the predictor is, `(rows,)`."""
+        """Error of the predictor, `(rows,)`."""
         return jnp.linalg.norm(state.predictor(x) - state.target(x), axis=1)
 
     @partial(jax.jit, static_argnames="self", donate_argnames="state")
     def update(self, state: RNDState, x: Array, order: Array) -> tuple[RNDState, Array]:
-        """A gradient step for every row of `order` `(mini-batches, size)`, which says of which states; the mean loss of them."""
+        """One gradient step for each mini-batch: `order` `(mini-batches, size)` are rows of `x`. Also returns the mean loss."""
         adam = Adam(self.config.rnd_learning_rate)
 
         def loss(predictor: Embedding, rows: Array) -> Array:

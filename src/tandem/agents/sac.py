@@ -1,24 +1,21 @@
 """Soft Actor-Critic with prior data (RLPD): how a batch changes the parameters.
 
 One learner step is `SAC.update`: `cta_ratio` critic updates, each on a batch of its own, then one update of the actor and of
-the temperature. A network that is not updated is one whose method was not called: it and its optimiser keep every bit.
+the temperature. A network whose method is not called keeps every bit, and so does its optimiser.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tandem.agents.adam import Adam, AdamState
-from tandem.agents.arrays import from_arrays, to_arrays
 from tandem.agents.losses import (
     actor_loss,
     correction_loss,
@@ -29,114 +26,32 @@ from tandem.agents.losses import (
     td_target,
     temperature_loss,
 )
+from tandem.agents.parameters import Adam, AdamState, from_arrays, norm, to_arrays
+from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError
-from tandem.networks.ensemble import Ensemble
-from tandem.networks.mlp import ACTIVATIONS
+from tandem.networks.mlp import ACTIVATIONS, Ensemble
 from tandem.networks.tanh_gaussian import TanhGaussian
 from tandem.types import Batch
 
 UNROLLED = 4
-"""Up to this many critic updates are compiled one after the other (4 % faster); more of them as a loop (compiles sooner)."""
-
-
-@dataclass(frozen=True)
-class SACConfig:
-    """Names and defaults of hil-serl."""
-
-    discount: float = 0.97
-    """What a reward is worth one step later."""
-    cta_ratio: int = 2
-    """Critic updates per actor update."""
-    critic_ensemble_size: int = 2
-    """Independent critics."""
-    critic_subsample_size: int | None = None
-    """Critics, drawn anew for each update, of which the target takes the minimum; None: all."""
-    backup_entropy: bool = False
-    """Value the entropy of future actions in the target. Targets are then not clipped: entropy is not in the task's range of returns."""
-    soft_target_update_rate: float = 0.005
-    """How far the target critics move towards the critics at each critic update."""
-    temperature_init: float = 0.01
-    """Weight of the entropy at the start; it is learned."""
-    target_entropy: float | None = None
-    """Entropy that the temperature aims at, in nats; None: -action_dim / 2."""
-    learning_rate: float = 3e-4
-    """Of Adam, for actor, critics and temperature."""
-    weight_decay: float = 0.0
-    """Above 0: AdamW for actor and critics."""
-    hidden: tuple[int, ...] = (256, 256)
-    """Units of the hidden layers of actor and critics."""
-    activation: Literal["tanh", "relu", "swish"] = "tanh"
-    """Of every hidden layer."""
-    actor_layer_norm: bool = True
-    """LayerNorm in the actor."""
-    critic_layer_norm: bool = True
-    """LayerNorm in the critics; without it values of unseen actions run away."""
-    critic_dropout: float = 0.0
-    """Share of the critics' hidden units dropped in each update."""
-    imitation: float = 0.0
-    """Weight, in the actor's loss, of doing as a person did who corrected the policy; 0: corrections are data like any other (ours)."""
-    imitation_steps: int = 10_000
-    """Actor updates after which that weight has fallen to 0, in a straight line: by then outcomes alone say what is best (ours)."""
-    std_min: float = 1e-5
-    """Lower bound of the policy's standard deviation, before tanh."""
-    std_max: float = 5.0
-    """Upper bound of it."""
-
-    def __post_init__(self) -> None:
-        for name, low, high in (
-            ("discount", 0.0, 1.0),
-            ("soft_target_update_rate", 0.0, 1.0),
-            ("critic_dropout", 0.0, 0.99),
-            ("cta_ratio", 1, np.inf),
-            ("critic_ensemble_size", 1, np.inf),
-            ("critic_subsample_size", 1, self.critic_ensemble_size),
-            ("temperature_init", 1e-8, np.inf),
-            ("learning_rate", 0.0, np.inf),
-            ("weight_decay", 0.0, np.inf),
-            ("imitation", 0.0, np.inf),
-            ("imitation_steps", 1, np.inf),
-            ("std_min", 0.0, self.std_max),
-        ):
-            value = getattr(self, name)
-            if value is not None and not low <= value <= high:
-                raise ConfigError(f"{name} must be from {low:g} to {high:g}, got {value}")
-        if not self.hidden or min(self.hidden) < 1:
-            raise ConfigError(f"hidden must name the units of at least one layer, got {self.hidden}")
-        if self.activation not in ACTIVATIONS:
-            raise ConfigError(f"activation must be one of {', '.join(ACTIVATIONS)}, got '{self.activation}'")
-
-
-RLPD_PUBLISHED = dataclasses.replace(
-    SACConfig(),
-    discount=0.99,
-    cta_ratio=20,
-    critic_ensemble_size=10,
-    critic_subsample_size=2,
-    backup_entropy=True,
-    temperature_init=1.0,
-    activation="relu",
-    actor_layer_norm=False,
-    std_min=float(np.exp(-20)),
-    std_max=float(np.exp(2)),
-)
-"""RLPD as published (Ball et al. 2023) for D4RL's locomotion."""
+"""Up to this many critic updates are unrolled (4 % faster on a CPU); more of them are a loop (compiles faster)."""
 
 
 class SACState(NamedTuple):
-    """All that learning changes. `update` takes it and gives a new one; the one it took is gone."""
+    """Everything that an update changes. `update` consumes (donates) it and returns a new one."""
 
     actor: TanhGaussian
     critic: Ensemble
     target_critic: Ensemble
     temperature: Array
-    """α is softplus of it."""
+    """Raw number; the temperature α is its softplus."""
     actor_optimiser: AdamState
     critic_optimiser: AdamState
     temperature_optimiser: AdamState
     key: Array
-    """Of all random numbers to come."""
+    """Random key for the next update."""
     dropped_updates: Array
-    """Updates that were not made because a number in them was not finite, `()` int32."""
+    """() int32: updates that were skipped because of a NaN or infinite value."""
 
 
 Info = dict[str, Array]
@@ -145,7 +60,7 @@ Info = dict[str, Array]
 
 @dataclass(frozen=True)
 class SAC:
-    """The agent: its configuration and the functions that change a `SACState`. It holds no numbers of its own."""
+    """The agent: its configuration and the functions that change a `SACState`. It holds no arrays itself."""
 
     config: SACConfig
     observation_dim: int
@@ -181,24 +96,21 @@ class SAC:
             dropped_updates=jnp.int32(0),
         )
 
-    @partial(jax.jit, static_argnames=("self", "freeze_actor"), donate_argnames="state")
-    def update(self, state: SACState, batch: Batch, freeze_actor: bool = False) -> tuple[SACState, Info]:
-        """One learner step on `(cta_ratio, batch_size, ...)` arrays: the critics on every batch, the rest on the last one.
+    @partial(jax.jit, static_argnames="self", donate_argnames="state")
+    def update(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
+        """One learner step on `(cta_ratio, batch_size, ...)` arrays: the critics on every batch, actor and temperature on the last one.
 
-        With `freeze_actor` the critics alone learn (a policy that was cloned waits for a critic worth following).
         Metrics of the critic updates are means over them; everything stays on the device until it is read.
         """
         state, infos = jax.lax.scan(self.update_critic, state, batch, unroll=self.config.cta_ratio <= UNROLLED)
         info = {name: values.max() if name == "critic/q_max" else values.mean() for name, values in infos.items()}
-        if not freeze_actor:
-            last = jax.tree.map(lambda array: array[-1], batch)
-            state, actor_info = self.update_actor(state, last)
-            state, temperature_info = self.update_temperature(state, actor_info["actor/entropy"])
-            info |= actor_info | temperature_info
-        return state, info | {"learner/dropped_updates": state.dropped_updates}
+        last = jax.tree.map(lambda array: array[-1], batch)
+        state, actor_info = self.update_actor(state, last)
+        state, temperature_info = self.update_temperature(state, actor_info["actor/entropy"])
+        return state, info | actor_info | temperature_info | {"learner/dropped_updates": state.dropped_updates}
 
     def update_critic(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
-        """Every critic towards the same target; then the target critics a little towards the critics."""
+        """All critics towards the same target; then the target critics a little towards the critics (Polyak averaging)."""
         config = self.config
         key, action_key, subset_key, target_key, critic_key = jax.random.split(state.key, 5)
         s, a, r, mask, next_s = map(jnp.asarray, batch[:5])
@@ -232,11 +144,11 @@ class SAC:
             "critic/predicted_qs": qs.mean(),
             "critic/target_qs": y.mean(),
             "critic/q_max": jnp.abs(qs).max(),
-            "critic/grad_norm": _norm(gradient),
+            "critic/grad_norm": norm(gradient),
         }
 
     def update_actor(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
-        """The policy towards actions that the critics, in their mean, value, and those it was corrected to; not too sure of itself."""
+        """The policy towards actions of high mean value, towards corrections, and towards high entropy."""
         key, action_key, critic_key = jax.random.split(state.key, 3)
         s, alpha = jnp.asarray(batch.observations), positive(state.temperature)
 
@@ -254,10 +166,13 @@ class SAC:
         finite = _finite((gradient, batch))
         actor, optimiser = self._adam.step(state.actor, state.actor_optimiser, gradient, finite)
         state = state._replace(actor=actor, actor_optimiser=optimiser, key=key, dropped_updates=state.dropped_updates + ~finite)
-        return state, {"actor/actor_loss": value, **info, "actor/grad_norm": _norm(gradient)}
+        return state, {"actor/actor_loss": value, **info, "actor/grad_norm": norm(gradient)}
 
     def update_temperature(self, state: SACState, entropy: Array) -> tuple[SACState, Info]:
-        """The weight of the entropy, so that the policy is as random as `target_entropy` asks."""
+        """The temperature α, so that the policy's entropy approaches `target_entropy`.
+
+        The entropy is that of the actor update, at the observations of the batch; hil-serl takes it at the next observations.
+        """
         target = -self.action_dim / 2 if self.config.target_entropy is None else self.config.target_entropy
 
         def loss(raw: Array) -> Array:
@@ -270,7 +185,7 @@ class SAC:
         return state, {"temperature/temperature_loss": value, "actor/temperature": positive(raw)}
 
     def _imitation(self, state: SACState) -> Array:
-        """What a correction weighs by now."""
+        """Current weight of corrections."""
         return self.config.imitation * jnp.maximum(0.0, 1.0 - state.actor_optimiser.steps / self.config.imitation_steps)
 
     @property
@@ -278,28 +193,28 @@ class SAC:
         return Adam(self.config.learning_rate, self.config.weight_decay)
 
     def policy_parameters(self, state: SACState) -> dict[str, np.ndarray]:
-        """What it takes to act (`NumpyPolicy`): the actor's arrays and how they are put together."""
+        """The acting parameters (`NumpyPolicy`): the actor's arrays, its activation function and its bounds of the std."""
         return policy_parameters(state.actor)
 
     def with_policy(self, state: SACState, parameters: Mapping[str, np.ndarray]) -> SACState:
-        """The same state with this policy, as `policy_parameters` gives it; everything else starts as it is."""
+        """The same state with this policy, as `policy_parameters` returns it."""
         return state._replace(actor=actor_from(state.actor, parameters))
 
     def copy(self, state: SACState) -> SACState:
-        """A state that survives the donation of the one it was copied from."""
+        """A copy that survives the donation of the original."""
         return jax.tree.map(jnp.copy, state)
 
     def arrays(self, state: SACState) -> dict[str, np.ndarray]:
-        """All of the state, by the path of the leaf."""
+        """The whole state as named arrays."""
         return to_arrays(state)
 
     def from_arrays(self, template: SACState, arrays: Mapping[str, np.ndarray]) -> SACState:
-        """What `arrays` gave, as a state; an error names the leaf that does not fit."""
+        """The state that `arrays` saved. An error names the array that does not fit."""
         return from_arrays(template, arrays)
 
 
 def new_actor(config: SACConfig, key: Array, observation_dim: int, action_dim: int) -> TanhGaussian:
-    """The policy's network before it has learned anything."""
+    """The policy network with its initial weights."""
     return TanhGaussian(
         key,
         observation_dim,
@@ -334,14 +249,10 @@ def actor_from(template: TanhGaussian, parameters: Mapping[str, np.ndarray]) -> 
 
 
 def _pairs(s: Array, a: Array) -> Array:
-    """What a critic sees: state and action side by side."""
+    """Input of a critic: state and action concatenated."""
     return jnp.concatenate((s, a), axis=1)
 
 
-def _norm(tree: Any) -> Array:
-    return jnp.sqrt(sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(tree)))
-
-
 def _finite(tree: Any) -> Array:
-    """Whether every number is one. The batch is asked too: XLA's minimum and clip may turn a NaN into a bound."""
-    return jnp.isfinite(_norm(tree))
+    """Whether no number is NaN or infinite. The batch is checked too: XLA's minimum and clip may turn a NaN into a bound."""
+    return jnp.isfinite(norm(tree))

@@ -1,32 +1,32 @@
-"""Symmetry for PPO (Mittal et al. 2024): what was learned on one side holds on the other.
+"""Symmetry for PPO (Mittal et al. 2024): a task whose physics is the same in a mirror.
 
-    augmentation   every sample counts a second time, in the mirror: the loss is the mean of both
-    mirror loss    c · mean |π(M s) - M π(s)|²: the mean action in the mirror is the mirrored one, which is not trained by it
+    augmentation   the loss is the mean over every sample and its mirrored copy
+    mirror loss    c · mean |π(M s) - M π(s)|²: the mean action for a mirrored observation approaches the mirrored mean action (no gradient)
 
-M is a signed permutation. The old policy's mean and spread are mirrored with the sample, so the old log-probability of a mirrored
-action is that of the action itself.
+M is a signed permutation. The old policy's mean and std are mirrored with the sample, so the old log-probability of a mirrored action is
+that of the action itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-if TYPE_CHECKING:
-    from tandem.agents.ppo import Info, Opinion, PPOConfig, Samples
+from tandem.agents.packing import Info, PolicyOutputs, Samples
+from tandem.agents.ppo_config import PPOConfig
 
 Numbers = TypeVar("Numbers", Array, np.ndarray)
 
 
 @dataclass(frozen=True)
 class Mirror:
-    """Where each number comes from, by signed places that count from 1: of the whole observation vector, and of the action."""
+    """A signed permutation of the observation vector and one of the action. Entry i is sign(p) times entry |p| - 1, with p = places[i]."""
 
     observation: tuple[int, ...]
     action: tuple[int, ...]
@@ -37,8 +37,8 @@ class Mirror:
     def actions(self, a: Numbers) -> Numbers:
         return _mirrored(a, self.action)
 
-    def spreads(self, std: Numbers) -> Numbers:
-        """Standard deviations change places, and never their sign."""
+    def stds(self, std: Numbers) -> Numbers:
+        """Standard deviations are permuted, without a change of sign."""
         return std[..., np.abs(self.action) - 1]
 
 
@@ -47,34 +47,34 @@ def _mirrored(x: Any, places: tuple[int, ...]) -> Any:
 
 
 def mirrored(mirror: Mirror, samples: Samples) -> Samples:
-    """The same samples in the mirror: as good, and as likely to have been done."""
+    """The mirrored samples: same advantages, returns and old log-probabilities."""
     old = samples.old
     return samples._replace(
         observations=mirror.observations(samples.observations),
         actions=mirror.actions(samples.actions),
-        old=old._replace(mean=mirror.actions(old.mean), std=mirror.spreads(old.std)),
+        old=old._replace(mean=mirror.actions(old.mean), std=mirror.stds(old.std)),
     )
 
 
-def mirror_loss(mirror: Mirror, mean: Array, mean_in_the_mirror: Array) -> Array:
-    """How far the policy in the mirror is from the mirrored policy."""
-    assert mean.shape == mean_in_the_mirror.shape, (mean.shape, mean_in_the_mirror.shape)
-    return jnp.mean(jnp.square(mean_in_the_mirror - jax.lax.stop_gradient(mirror.actions(mean))))
+def mirror_loss(mirror: Mirror, mean: Array, mirrored_mean: Array) -> Array:
+    """Squared distance between the mean action for mirrored observations and the mirrored mean action."""
+    assert mean.shape == mirrored_mean.shape, (mean.shape, mirrored_mean.shape)
+    return jnp.mean(jnp.square(mirrored_mean - jax.lax.stop_gradient(mirror.actions(mean))))
 
 
 def with_symmetry(
     config: PPOConfig,
     mirror: Mirror,
     samples: Samples,
-    opinion: Callable[[Array], Opinion],
-    loss_of: Callable[[Samples, Opinion], tuple[Array, Info]],
+    forward: Callable[[Array], PolicyOutputs],
+    loss_of: Callable[[Samples, PolicyOutputs], tuple[Array, Info]],
 ) -> tuple[Array, Info]:
-    """PPO's loss on these samples with what symmetry adds to it. Metrics are those of the samples themselves."""
-    new, other = opinion(samples.observations), opinion(mirror.observations(samples.observations))
+    """PPO's loss on these samples, with augmentation and mirror loss. Metrics are those of the original samples."""
+    new, other = forward(samples.observations), forward(mirror.observations(samples.observations))
     loss, info = loss_of(samples, new)
     if config.use_data_augmentation:
         loss = 0.5 * (loss + loss_of(mirrored(mirror, samples), other)[0])
-    apart = mirror_loss(mirror, new.mean, other.mean)
+    distance = mirror_loss(mirror, new.mean, other.mean)
     if config.use_mirror_loss:
-        loss = loss + config.mirror_loss_coeff * apart
-    return loss, info | {"Loss/symmetry": apart}
+        loss = loss + config.mirror_loss_coeff * distance
+    return loss, info | {"Loss/symmetry": distance}

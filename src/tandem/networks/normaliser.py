@@ -1,7 +1,7 @@
-"""Running statistics, for PPO only: what it has stored it throws away, so nothing stored is shifted when they move.
+"""Running statistics, for PPO only: it keeps no samples beyond an iteration, so no stored sample is shifted when they change.
 
-Everything is NumPy in float64: the learner's loop and a robot's computer normalise with the same lines, and a count of samples
-does not run out of digits.
+Statistics are NumPy in float64: the learner and a robot's computer normalise with the same code, and a large count of samples does not
+lose digits.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 OBSERVATION_EPSILON = 1e-2
-"""Added to the std of an observation, as rsl_rl does: an entry that hardly moves is not blown up."""
+"""Added to the std of an observation, as in rsl_rl: an entry that hardly changes is not scaled up."""
 
 
 @dataclass
 class Moments:
-    """Mean and variance of all rows seen so far, merged batch by batch (Chan et al. 1979)."""
+    """Mean and variance of all rows so far, merged batch by batch (Chan et al. 1979)."""
 
     mean: np.ndarray
     variance: np.ndarray
@@ -26,11 +26,11 @@ class Moments:
 
     @classmethod
     def of(cls, size: int) -> Moments:
-        """Before anything was seen they are those of a standard normal: normalising changes nothing."""
+        """Before the first row: mean 0 and variance 1, so that normalising changes nothing."""
         return cls(np.zeros(size), np.ones(size))
 
     def add(self, rows: np.ndarray) -> None:
-        """`(..., size)`: every row counts once."""
+        """Add rows `(..., size)`."""
         rows = rows.reshape(-1, len(self.mean))
         mean = rows.mean(axis=0, dtype=np.float64)
         self.merge(Moments(mean, np.square(rows - mean).mean(axis=0), float(len(rows))))
@@ -40,10 +40,10 @@ class Moments:
             return
         count = self.count + other.count
         share = other.count / count
-        apart = other.mean - self.mean
+        difference = other.mean - self.mean
         if self.count:
-            self.variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * apart**2
-            self.mean = self.mean + share * apart
+            self.variance = (1 - share) * self.variance + share * other.variance + share * (1 - share) * difference**2
+            self.mean = self.mean + share * difference
         else:
             self.mean, self.variance = other.mean.copy(), other.variance.copy()
         self.count = count
@@ -58,31 +58,31 @@ class Moments:
 
 @dataclass
 class Normaliser:
-    """Observations to mean 0 and variance 1.
+    """Normalises observations to mean 0 and variance 1.
 
-    What it sees while experience is collected it only takes down; `advance` makes it count, once per iteration and after the
-    update. So the policy that is updated saw exactly what the policy that acted saw, and the first ratio is 1.
+    `record` only collects statistics; `advance` applies them, once per iteration and after the update. So the update sees exactly the
+    observations that the acting policy saw, and the first ratio is 1.
     """
 
     moments: Moments
     clip: float = np.inf
     """Bound of a normalised observation."""
-    _seen: Moments = field(init=False)
+    _recorded: Moments = field(init=False)
 
     def __post_init__(self) -> None:
-        self._seen = Moments.of(len(self.moments.mean))
+        self._recorded = Moments.of(len(self.moments.mean))
         self._refresh()
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """`(..., size)` float32, a new array."""
         return normalised(x, self.mean, self.std, self.clip)
 
-    def take_down(self, x: np.ndarray) -> None:
-        self._seen.add(x)
+    def record(self, x: np.ndarray) -> None:
+        self._recorded.add(x)
 
     def advance(self) -> None:
-        self.moments.merge(self._seen)
-        self._seen = Moments.of(len(self.moments.mean))
+        self.moments.merge(self._recorded)
+        self._recorded = Moments.of(len(self.moments.mean))
         self._refresh()
 
     def _refresh(self) -> None:
@@ -92,15 +92,15 @@ class Normaliser:
 
 
 def normalised(x: np.ndarray, mean: np.ndarray, std: np.ndarray, clip: float) -> np.ndarray:
-    """The one place where it is done: the learner and a robot's computer both call it."""
+    """The learner and a robot's computer both call this function."""
     x = (x - mean) / std
     return np.clip(x, -clip, clip, out=x) if np.isfinite(clip) else x
 
 
 class RewardScaler:
-    """Rewards over the std of their discounted sum, so that values are of order one whatever the task pays.
+    """Divides rewards by the running std of their discounted sum, so that values are of order one.
 
-    The sum runs on from rollout to rollout in each environment and starts again where an episode ends.
+    The sum continues from rollout to rollout in each environment, and starts at 0 after the end of an episode.
     """
 
     def __init__(self, num_envs: int, gamma: float, clip: float = np.inf) -> None:
@@ -109,7 +109,7 @@ class RewardScaler:
         self.moments = Moments.of(1)
 
     def __call__(self, rewards: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """`(T, N)` rewards of one rollout, scaled; the rollout itself counts."""
+        """Scaled rewards `(T, N)` of one rollout; the statistics include this rollout."""
         sums = np.empty(rewards.shape)
         for t, (reward, end) in enumerate(zip(rewards, ended, strict=True)):
             self.sums = self.gamma * self.sums + reward

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS, NumpyRecurrent, remembers
+from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS, remembers
+from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.observations import Layout
 from tandem.types import OBSERVATION_CLIP, Spec
 

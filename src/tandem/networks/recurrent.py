@@ -25,9 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tandem.networks.ensemble import Regressor
 from tandem.networks.gaussian import Gaussian
-from tandem.networks.mlp import affine
+from tandem.networks.mlp import Regressor, affine
 
 RNNType = Literal["none", "lstm", "gru"]
 Network = TypeVar("Network", Gaussian, Regressor)

@@ -1,4 +1,4 @@
-"""A distribution over actions in (-1, 1): a Gaussian with mean and spread from a network, squashed by tanh."""
+"""A distribution over actions in (-1, 1): a Gaussian with mean and std from a network, squashed by tanh."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from jax import Array
 from tandem.networks.mlp import MLP, Dense
 
 LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
-LARGEST_ACTION = 1 - 1e-6
-"""Actions beyond it count as this one: the density at exactly 1 is that of a point at infinity."""
+LARGEST_ACTION = 1 - 2**-20
+"""Larger actions are clipped to this one: exactly 1 is tanh of infinity. The number is exact in float32, or its atanh would not be."""
 
 
 class TanhGaussian(eqx.Module):
@@ -62,7 +62,7 @@ class TanhGaussian(eqx.Module):
         return squashed_log_prob(u, (u - mean) / jnp.exp(log_std), log_std)
 
     def mode(self, x: Array) -> Array:
-        """The squashed mean: what the policy does when it does not explore."""
+        """The squashed mean: the action without exploration."""
         return jnp.tanh(self(x)[0])
 
 

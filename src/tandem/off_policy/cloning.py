@@ -12,7 +12,7 @@ import tyro
 from tandem.acting.evaluate import FINAL_SEEDS, evaluate
 from tandem.acting.policy import act_with, describe
 from tandem.agents.bc import BCConfig, clone
-from tandem.agents.sac import SACConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make
 from tandem.errors import ConfigError

@@ -9,7 +9,7 @@ from typing import Literal
 import tyro
 
 from tandem.acting.operators import check_operator
-from tandem.agents.sac import SACConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tandem.agents.sac import RLPD_PUBLISHED, SACConfig
+from tandem.agents.sac_config import RLPD_PUBLISHED, SACConfig
 from tandem.errors import ConfigError
 from tandem.off_policy.config import TrainConfig
 from tandem.runs.folder import RunFolder

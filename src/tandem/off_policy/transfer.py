@@ -21,7 +21,7 @@ import numpy as np
 
 from tandem.acting.policy import policy_to_start_from
 from tandem.agents.bc import BCConfig, clone
-from tandem.agents.sac import SACConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.envs.registry import make_batch
 from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
 from tandem.observations import Layout

@@ -1,45 +1,60 @@
-"""From a rollout to samples: what was every action worth, by what the networks think before they learn from it?"""
+"""From a rollout to samples: advantages and returns, from the values of the networks before they learn from it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tandem.agents.ppo import PPOState, Samples
+from tandem.agents.packing import PPOState, Samples, Sequences
+from tandem.agents.ppo import PPO
 from tandem.data.rollout import Rollout, advantages, explained_variance, normalised
 from tandem.errors import NotFinite
 from tandem.networks.normaliser import Moments, RewardScaler
+from tandem.on_policy.collector import reset_memory
 from tandem.on_policy.config import OnPolicyConfig
-from tandem.on_policy.rollout_model import Reading
 from tandem.types import Metrics, Spec
 
 LARGEST_RETURN = 1e18
-"""The square of a larger one is no float32 any more."""
+"""The square of a larger return overflows float32."""
 
 
-class Hindsight:
-    """Holds what goes on from rollout to rollout: the units of rewards and of values."""
+class Estimate(NamedTuple):
+    """A rollout, ready to learn from."""
 
-    def __init__(self, config: OnPolicyConfig, reading: Reading, spec: Spec) -> None:
-        self._config, self._reading, self._spec = config.agent, reading, spec
+    state: PPOState
+    """With `normalize_values` the value network may predict in new units."""
+    samples: Samples
+    sequences: Sequences
+    metrics: Metrics
+
+
+class AdvantageEstimator:
+    """Generalised advantage estimation. Holds what continues from rollout to rollout: units of rewards and values, the critic's memory."""
+
+    def __init__(self, config: OnPolicyConfig, agent: PPO, spec: Spec) -> None:
+        self._config, self._agent, self._spec = config.agent, agent, spec
         clip = math.inf if config.reward_clip is None else config.reward_clip
         self._rewards = RewardScaler(config.num_envs, config.agent.gamma, clip) if config.reward_normalization else None
         self._returns = Moments.of(1)
-        """Units of the values, with `normalize_values`; otherwise 0 and 1 throughout."""
+        """Units of the values with `normalize_values`; otherwise mean 0 and variance 1 throughout."""
+        self.critic_memory = np.zeros((config.num_envs, agent.memory_sizes[1]), np.float32)
+        """(N, size): hidden state of the value network at the start of the next rollout."""
 
-    def judge(self, state: PPOState, rollout: Rollout, last: np.ndarray) -> tuple[PPOState, Samples, Metrics]:
-        """Samples to learn from; `last` `(N, D)` is what was seen after the last step. The state's values may come in new units."""
+    def compute(self, state: PPOState, rollout: Rollout, last: np.ndarray) -> Estimate:
+        """Samples with advantages and returns. `last` `(N, D)` are the observations after the last step."""
         config = self._config
-        observations, actions = (array.reshape(rollout.rewards.size, -1) for array in (rollout.observations, rollout.actions))
-        opinion, at_the_end, at_cuts = self._reading.look_back(state, rollout)
-        values = self._in_rewards(np.asarray(opinion.value)).reshape(rollout.rewards.shape)
-        cuts = rollout.cuts()
-        last_values, cut_values = self.values(state.critic, last, at_the_end), self.values(state.critic, cuts.observations, at_cuts)
+        sequences = Sequences(rollout.ended, rollout.memory.copy(), self.critic_memory)
+        outputs, memory_after = self._agent.evaluate(state, rollout.observations, sequences)
+        memory_after, cuts = np.asarray(memory_after), rollout.cuts()
+        self.critic_memory = np.array(reset_memory(memory_after[-1], sequences.ended[-1]))
+        values = self._in_rewards(np.asarray(outputs.value)).reshape(rollout.rewards.shape)
+        last_values = self.values(state.critic, last, self.critic_memory)
+        cut_values = self.values(state.critic, cuts.observations, memory_after[cuts.steps, cuts.rows])
         next_values = rollout.next_values(values, last_values, cut_values)
-        rewards = rollout.rewards if self._rewards is None else self._rewards(rollout.rewards, rollout.ended)
+        rewards = rollout.rewards if self._rewards is None else self._rewards(rollout.rewards, sequences.ended)
         advantage = advantages(rewards, values, next_values, rollout.terminated, rollout.truncated, config.gamma, config.lam)
         returns = advantage + values
         self._check(returns, rewards)
@@ -52,33 +67,34 @@ class Hindsight:
             state, values, returns = self._in_new_units(state, values, returns)
         if not config.normalize_advantage_per_mini_batch:
             advantage = normalised(advantage)
-        old = opinion._replace(value=values.ravel())
-        return state, Samples(observations, actions, old, advantage.ravel(), returns.ravel()), metrics
+        observations, actions = (array.reshape(rollout.rewards.size, -1) for array in (rollout.observations, rollout.actions))
+        samples = Samples(observations, actions, outputs._replace(value=values.ravel()), advantage.ravel(), returns.ravel())
+        return Estimate(state, samples, sequences, metrics)
 
     def values(self, critic: Any, observations: np.ndarray, memory: np.ndarray | None = None) -> np.ndarray:
-        """Of any number of observations, which are filled up to a power of two: each number of rows is compiled once.
+        """Values of any number of observations. They are padded to a power of two, so that few sizes are compiled.
 
-        `memory` is what a critic that remembers knew when it saw them; default: nothing.
+        `memory` is the critic's hidden state before each of them. Default: that of the first step of an episode.
         """
         count = len(observations)
         if not count:
             return np.zeros(0, np.float32)
-        memory = np.zeros((count, self._reading.critic_memory_dim), np.float32) if memory is None else memory
-        return self._in_rewards(np.asarray(self._reading.values(critic, _filled(observations), _filled(memory)))[:count])
+        memory = np.zeros((count, self.critic_memory.shape[1]), np.float32) if memory is None else memory
+        return self._in_rewards(np.asarray(self._agent.values(critic, _padded(observations), _padded(memory)))[:count])
 
     def _in_rewards(self, values: np.ndarray) -> np.ndarray:
-        """The critic's answers in the units of the rewards."""
+        """Outputs of the value network in the units of the rewards."""
         if not self._config.normalize_values:
             return values
         return (self._returns.mean[0] + np.sqrt(self._returns.variance[0]) * values).astype(np.float32)
 
     def _in_new_units(self, state: PPOState, values: np.ndarray, returns: np.ndarray) -> tuple[PPOState, np.ndarray, np.ndarray]:
-        """Both in units of the returns' std, these returns included; the critic's last layer is changed so that it means the same."""
+        """Both in units of the returns' std, including these returns. The critic's last layer is rescaled so that its values stay."""
         old_mean, old_std = self._returns.mean[0], np.sqrt(self._returns.variance[0])
         self._returns.add(returns[..., None])
-        self._returns.variance = np.maximum(self._returns.variance, 1e-12)  # returns that are all equal have no units
+        self._returns.variance = np.maximum(self._returns.variance, 1e-12)  # returns that are all equal have no spread
         mean, std = self._returns.mean[0], np.sqrt(self._returns.variance[0])
-        state = self._reading.agent.rescaled(state, old_std / std, (old_mean - mean) / std)
+        state = self._agent.rescaled(state, old_std / std, (old_mean - mean) / std)
         return state, ((values - mean) / std).astype(np.float32), ((returns - mean) / std).astype(np.float32)
 
     def _check(self, returns: np.ndarray, rewards: np.ndarray) -> None:
@@ -100,7 +116,7 @@ class Hindsight:
             self._rewards.restore(state["rewards"])
 
 
-def _filled(rows: np.ndarray) -> np.ndarray:
-    filled = np.zeros((2 ** math.ceil(math.log2(len(rows))), rows.shape[1]), np.float32)
-    filled[: len(rows)] = rows
-    return filled
+def _padded(rows: np.ndarray) -> np.ndarray:
+    padded = np.zeros((2 ** math.ceil(math.log2(len(rows))), rows.shape[1]), np.float32)
+    padded[: len(rows)] = rows
+    return padded

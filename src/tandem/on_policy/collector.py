@@ -1,14 +1,14 @@
-"""Experience for PPO: N environments lived in for T steps, every number looked at before anything is learned from it."""
+"""Collects rollouts for PPO: T steps in N environments, with a check for NaN and infinite values at every step."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from tandem.agents.ppo import Act
 from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout, Shape
 from tandem.envs.batch import BatchEnv
@@ -19,13 +19,9 @@ from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.episodes import BatchEpisodes
 from tandem.types import Metrics, Observation, Spec
 
-Act = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""Normalised observations (N, D), standard normal noise (N, action_dim) and what is remembered (N, size) -> actions as they are drawn, not
-clipped, and what is remembered after them. Most policies remember nothing: a size of 0."""
-
 
 class Collector:
-    """Holds the environments, the normaliser they are seen through, and the rollout they fill."""
+    """Holds the environments, the observation normaliser, and the rollout."""
 
     def __init__(self, config: OnPolicyConfig, env: VectorEnv, memory_dim: int = 0, mirror: Mirror | None = None) -> None:
         self.env, self._config, self._mirror = env, config, mirror
@@ -34,11 +30,11 @@ class Collector:
         mode = (env.metadata or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
         if mode != AutoresetMode.SAME_STEP:
             raise ConfigError(
-                f"environment '{self.spec.task}' resets by {mode}: PPO needs SAME_STEP, with what was seen last in info['final_obs']. "
-                f"A step that only resets would be learned from as if the policy had acted in it."
+                f"environment '{self.spec.task}' resets by {mode}: PPO needs SAME_STEP, with the last observation in info['final_obs']. "
+                f"With another mode a step that only resets would be learned from as if the policy had acted in it."
             )
         if not self._layout.size:
-            raise ConfigError(f"task '{self.spec.task}' shows no float32 entry, and PPO learns from nothing else yet")
+            raise ConfigError(f"task '{self.spec.task}' has no float32 observation entry, and PPO learns only from those")
         self.rollout = Rollout(Shape(config.num_steps_per_env, config.num_envs, self._layout.size, self.spec.action_dim, memory_dim))
         self.normaliser = Normaliser(Moments.of(self._layout.size), np.inf if config.obs_clip is None else config.obs_clip)
         self.episodes = BatchEpisodes(config.num_envs)
@@ -46,48 +42,50 @@ class Collector:
         self._raw = np.zeros((config.num_envs, self._layout.size), np.float32)
         self._memory = np.zeros_like(self.rollout.memory)
         self.reached = np.zeros_like(self.rollout.observations) if config.rnd.wanted else None
-        """(T, N, D): what each step led to, not normalised; at the end of an episode its last observation. Only for who asks for it."""
+        """(T, N, D): observations after each step, not normalised; at the end of an episode its last one. Only with RND."""
         self.steps = 0
-        """Of the environments, all rows together."""
+        """Environment steps so far, all environments together."""
         self.terms: Metrics = {}
-        """Mean per step of each part of the reward in the last rollout, where the task names them."""
+        """Mean per step of each reward term in the last rollout, if the task names its terms."""
         self.before: dict[str, Any] | None = None
-        """The simulations when the rollout began, where they can be saved: with `acted` they can be lived again."""
+        """State of the simulations at the start of the rollout, if they can be saved. With `acted` the rollout can be replayed."""
         self.acted: list[np.ndarray] = []
-        self.lived: list[np.ndarray] = []
-        """What was seen at each step of the last rollout, (N, D) each: scaled, but not normalised."""
+        """Clipped actions of the rollout, (N, action_dim) each."""
+        self.scaled: list[np.ndarray] = []
+        """Observations at each step of the last rollout, (N, D) each: scaled, but not normalised."""
 
-    def begin(self) -> None:
-        """First episodes everywhere."""
-        observation, _ = self.env.reset(seed=10_000 * self._config.seed)
-        self._raw = self._seen(observation, "the first observation")
+    def begin(self, start: int = 0) -> None:
+        """New episodes in all environments. `start` counts the starts of this run: each has seeds of its own."""
+        observation, _ = self.env.reset(seed=start_seed(self._config.seed, start))
+        self._raw = self._flatten(observation, "the first observation")
         self._memory = np.zeros_like(self._memory)
         if self._config.init_at_random_ep_len:
-            self._age()
+            self._set_random_ages(start)
 
-    def _age(self) -> None:
+    def _set_random_ages(self, start: int) -> None:
         if not hasattr(self.env, "set_elapsed"):
             raise ConfigError(
-                f"init_at_random_ep_len: environment '{self.spec.task}' counts its own steps and cannot be told to begin elsewhere"
+                f"init_at_random_ep_len: environment '{self.spec.task}' counts its own steps and has no `set_elapsed` to change that"
             )
-        ages = np.random.default_rng([self._config.seed, 3]).integers(0, self.spec.max_episode_steps, self._config.num_envs)
+        random = np.random.default_rng([self._config.seed, 3, *([start] if start else [])])
+        ages = random.integers(0, self.spec.max_episode_steps, self._config.num_envs)
         self.env.set_elapsed(ages)  # pyright: ignore[reportAttributeAccessIssue]
         self.episodes.skip_open()
 
     @property
     def observations(self) -> np.ndarray:
-        """What the next actions will answer, `(N, D)`."""
+        """Current observations, normalised, `(N, D)`."""
         return self.normaliser(self._raw)
 
     def collect(self, act: Act) -> Rollout:
-        """One rollout. An action is stored as it was drawn; the environment gets it clipped."""
+        """One rollout. Actions are stored as they were drawn; the environment gets them clipped to [-1, 1]."""
         self.rollout.clear()
         self.rollout.memory[:] = self._memory
         self.before = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
         self.acted = []
         terms: dict[str, list[np.ndarray]] = {}
-        shape = self._config.num_envs, self.spec.action_dim
-        self.lived = seen = []
+        shape = self.rollout.actions.shape[1:]
+        self.scaled = scaled = []
         while not self.rollout.full:
             x = self.observations
             actions, memory = act(x, self._random.standard_normal(shape, dtype=np.float32), self._memory)
@@ -98,21 +96,21 @@ class Collector:
             cut = None
             if truncated.any():
                 last = {name: values[truncated] for name, values in info["final_obs"].items()}
-                cut = self.normaliser(self._seen(last, "the last observation of an episode", np.flatnonzero(truncated)))
+                cut = self.normaliser(self._flatten(last, "the last observation of an episode", np.flatnonzero(truncated)))
             self.rollout.add(x, actions, reward, terminated, truncated, cut)
-            seen.append(self._raw)
-            self._raw = self._seen(observation, "the observation")
+            scaled.append(self._raw)
+            self._raw = self._flatten(observation, "the observation")
             if self.reached is not None:
                 self.reached[self.rollout.steps - 1] = self._reached(terminated | truncated, info)
-            self._memory = forgotten(memory, terminated | truncated)
+            self._memory = reset_memory(memory, terminated | truncated)
             self.episodes.add(reward, terminated | truncated, info["success"])
             for name, values in info.get("reward_terms", {}).items():
                 terms.setdefault(name, []).append(values)
             self.steps += shape[0]
         if self._config.obs_normalization:
-            self.normaliser.take_down(np.stack(seen))
-            if self._mirror is not None:  # so that what is normalised and then mirrored is what is mirrored and then normalised
-                self.normaliser.take_down(self._mirror.observations(np.stack(seen)))
+            self.normaliser.record(np.stack(scaled))
+            if self._mirror is not None:  # statistics that are symmetric too: normalising and mirroring then commute
+                self.normaliser.record(self._mirror.observations(np.stack(scaled)))
         figures = self.env.task.figures() if isinstance(self.env, BatchEnv) else {}
         self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in (terms | figures).items()}
         return self.rollout
@@ -122,10 +120,10 @@ class Collector:
             return self._raw
         last = {name: values[ended] for name, values in info["final_obs"].items()}
         reached = self._raw.copy()
-        reached[ended] = self._seen(last, "the last observation of an episode", np.flatnonzero(ended))
+        reached[ended] = self._flatten(last, "the last observation of an episode", np.flatnonzero(ended))
         return reached
 
-    def _seen(self, observation: Observation, which: str, rows: np.ndarray | None = None) -> np.ndarray:
+    def _flatten(self, observation: Observation, which: str, rows: np.ndarray | None = None) -> np.ndarray:
         flat = self._layout.flatten(observation, np.inf)
         if np.isfinite(flat).all():
             return flat
@@ -149,14 +147,14 @@ class Collector:
         )
 
     def state(self) -> dict[str, Any]:
-        """All that decides what comes next; simulations that cannot be saved are left out and begin new episodes."""
+        """Everything that decides what comes next. Simulations that cannot be saved are left out; they start new episodes."""
         env_state = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
         if env_state is not None:
-            env_state["streams"] = json.dumps(env_state["streams"])  # 128-bit integers, which msgpack has none of
+            env_state["streams"] = json.dumps(env_state["streams"])  # msgpack has no 128-bit integers
         return {"env": env_state, "memory": np.array(self._memory), **self.without_simulations()}
 
     def without_simulations(self) -> dict[str, Any]:
-        """The same without the simulations, and what the policy remembers of them."""
+        """The same without the simulations and the policy's hidden state."""
         return {
             "steps": self.steps,
             "random": json.dumps(self._random.bit_generator.state),
@@ -164,8 +162,8 @@ class Collector:
             "episodes": self.episodes.state(),
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on as if nothing had happened."""
+    def restore(self, state: dict[str, Any], start: int) -> None:
+        """Continue exactly; or with new episodes, seeded for this start of the run, if there are no simulations in the state."""
         self.steps = state["steps"]
         self._random.bit_generator.state = json.loads(state["random"])
         self.normaliser = Normaliser(Moments.from_state(state["normaliser"]), self.normaliser.clip)
@@ -174,12 +172,19 @@ class Collector:
         if exact:
             streams = json.loads(state["env"]["streams"])
             observation = self.env.restore({**state["env"], "streams": streams})  # pyright: ignore[reportAttributeAccessIssue]
-            self._raw = self._seen(observation, "the saved observation")
+            self._raw = self._flatten(observation, "the saved observation")
             self._memory = np.array(state["memory"])
         else:
-            self.begin()
+            self.begin(start)
 
 
-def forgotten(memory: np.ndarray, ended: np.ndarray) -> np.ndarray:
-    """What is still remembered after a step: nothing of an episode that is over, whether the task or the time ended."""
+def reset_memory(memory: np.ndarray, ended: np.ndarray) -> np.ndarray:
+    """The hidden state after a step: zero where the episode ended, by the task or by time."""
     return np.where(ended[:, None], np.float32(0), memory) if memory.size and ended.any() else memory
+
+
+def start_seed(seed: int, start: int) -> int:
+    """Seed of the first environment at this start of a run; environment i gets this plus i. A resumed run gets other seeds."""
+    if start == 0:
+        return 10_000 * seed
+    return int(np.random.SeedSequence([seed, start]).generate_state(1)[0] // 2)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import tyro
 
-from tandem.agents.ppo import PPOConfig
+from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.rnd import RNDConfig
 from tandem.envs.task import Practice
 from tandem.errors import ConfigError

@@ -1,4 +1,4 @@
-"""A reward for what is new, added to that of the task before anything is judged (`agents/rnd.py`)."""
+"""Intrinsic reward by random network distillation (`agents/rnd.py`), added to the task's reward before advantages are computed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tandem.types import Metrics, Spec
 
 
 class Curiosity:
-    """Holds the networks, the statistics they see through and the units of their rewards; all of it is in a checkpoint.
+    """Holds the networks, their observation normaliser and the scale of their rewards; all of it is in a checkpoint.
 
-    What is judged is the state that a step led to: at the end of an episode that is its last one, not the first of the next.
+    The reward of a step is that of the state after it: at the end of an episode its last state, not the first of the next episode.
     """
 
     def __init__(self, config: OnPolicyConfig, spec: Spec) -> None:
@@ -33,8 +33,8 @@ class Curiosity:
         self._random = np.random.default_rng([config.seed, 4])
 
     def reward(self, rollout: Rollout, reached: np.ndarray, steps: int) -> Metrics:
-        """Add to the rollout's rewards; `reached` `(T, N, D)` is what each step led to, `steps` what each environment made before."""
-        x = self._seen(reached)
+        """Add to the rollout's rewards. `reached` `(T, N, D)` are observations after the steps, `steps` earlier ones per environment."""
+        x = self._inputs(reached)
         novelty = np.asarray(self._rnd.novelty(self._state, x)).reshape(rollout.rewards.shape)
         if self._scaler is not None:
             novelty = self._scaler(novelty, rollout.ended)
@@ -49,18 +49,18 @@ class Curiosity:
         return metrics
 
     def learn(self, reached: np.ndarray) -> Metrics:
-        """What was reached is a little less new; then the statistics may move."""
+        """Train the predictor on these observations; then the normaliser may change."""
         agent = self._config.agent
-        x = self._seen(reached)
+        x = self._inputs(reached)
         orders = np.stack([self._random.permutation(len(x)) for _ in range(agent.num_learning_epochs)]).astype(np.int32)
         mini_batches = orders.reshape(agent.num_learning_epochs * agent.num_mini_batches, -1)
         self._state, loss = self._rnd.update(self._state, x, mini_batches)
         if self._config.rnd.rnd_state_normalization:
-            self._normaliser.take_down(reached[..., self._columns])
+            self._normaliser.record(reached[..., self._columns])
             self._normaliser.advance()
         return {"Loss/rnd": float(loss)}
 
-    def _seen(self, reached: np.ndarray) -> np.ndarray:
+    def _inputs(self, reached: np.ndarray) -> np.ndarray:
         return self._normaliser(reached.reshape(-1, reached.shape[-1])[:, self._columns])
 
     def state(self) -> dict[str, Any]:

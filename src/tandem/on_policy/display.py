@@ -1,4 +1,4 @@
-"""What an iteration of PPO looks like on a screen: rsl_rl's block, line by line, and what rsl_rl leaves out."""
+"""How an iteration of PPO is printed: rsl_rl's block, line by line, and the metrics that rsl_rl leaves out."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LINES = (
 
 @dataclass(frozen=True)
 class Times:
-    """Where the seconds of an iteration went."""
+    """Seconds of one iteration."""
 
     collection: float
     learning: float
@@ -44,7 +44,7 @@ class Times:
 
 
 def iteration_block(clocks: Clocks, max_iterations: int, run: RunFolder, metrics: Metrics, times: Times) -> str:
-    """rsl_rl's users find every figure where it has always been."""
+    """The block of one iteration, in the layout that users of rsl_rl know."""
     left = max_iterations - clocks.learner_step
     rows = [
         ("Run name", run.path.name),

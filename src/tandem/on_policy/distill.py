@@ -1,7 +1,7 @@
-"""A student that sees less than its teacher: `tandem distill TASK --teacher RUN --student-entries ...`.
+"""Distil a teacher into a student that sees less: `tandem distill TASK --teacher RUN --student-entries ...`.
 
-The teacher may have learned from what no robot measures. The student acts in the simulations with what one does measure, the teacher
-says what it would have done, and the student learns that. It may have memory, to make up for what it does not see.
+The teacher may use observations that no robot can measure. The student acts in the simulations with the entries that a robot has, the
+teacher labels each state with its own action, and the student learns to imitate it. Recurrent layers can make up for what it does not see.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ import tyro
 
 from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
 from tandem.acting.policy import act_with, describe, load_policy
-from tandem.agents.distillation import Distillation, Lesson, LossType
-from tandem.agents.ppo import PPOConfig
-from tandem.agents.recurrent_ppo import RecurrentPPO
+from tandem.agents.distillation import Distillation, LabelledRollout, LossType
+from tandem.agents.ppo_config import PPOConfig
 from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import NumpyRecurrent, acting_policy, remembers
+from tandem.networks.numpy_policy import acting_policy, remembers
+from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import RNNType
-from tandem.on_policy.collector import Collector, forgotten
+from tandem.on_policy.collector import Collector, reset_memory
 from tandem.on_policy.config import OnPolicyConfig
-from tandem.on_policy.rollout_model import reading_of
-from tandem.on_policy.run import FEW, agent_for
+from tandem.on_policy.run import NUMPY_ROWS, agent_for
 from tandem.runs.checkpoint import write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
@@ -37,52 +36,52 @@ from tandem.types import Metrics, PolicySnapshot, Spec
 
 @dataclass(frozen=True)
 class DistillConfig:
-    """What a student is asked to do. Names are rsl_rl's where it has them."""
+    """Settings of a distillation run. Names are those of rsl_rl where it has them."""
 
     student_entries: tuple[str, ...] = ()
     """Observation entries that the student sees. Default: all."""
     hidden_dims: tuple[int, ...] = (128, 128, 128)
     """Units of the student's hidden layers."""
     activation: Literal["tanh", "relu", "swish", "elu"] = "elu"
-    """Of every hidden layer."""
+    """Activation function of every hidden layer."""
     rnn_type: RNNType = "none"
-    """Recurrent layers before them, to remember by what is not seen."""
+    """Type of the recurrent layers before the hidden layers."""
     rnn_hidden_dim: int = 128
-    """Units of each of them."""
+    """Units of each recurrent layer."""
     rnn_num_layers: int = 1
-    """How many."""
+    """Number of recurrent layers."""
     init_std: float = 0.1
-    """Noise of the student's actions; it stays as it is."""
+    """Standard deviation of the student's actions while it acts. It is not learned."""
     obs_normalization: bool = False
-    """The student's observations to mean 0 and variance 1."""
+    """Normalise the student's observations to mean 0 and variance 1."""
 
     num_learning_epochs: int = 1
-    """Times that a rollout is learned from."""
+    """Epochs over each rollout."""
     gradient_length: int = 15
-    """Steps that a gradient reaches back, and after which one is made."""
+    """Steps of back-propagation through time; there is one gradient step for every so many steps."""
     learning_rate: float = 1e-3
-    """Of the student's Adam."""
+    """Learning rate of Adam."""
     max_grad_norm: float | None = None
-    """Longest gradient. Default: any."""
+    """Largest gradient norm. Default: no limit."""
     loss_type: LossType = "mse"
-    """Of the distance between the student's action and the teacher's."""
+    """Loss between the student's action and the teacher's."""
 
     seed: int = 0
-    """Of the network, the noise and the simulations."""
+    """Random seed for network, noise and simulations."""
     num_envs: int = 64
     """Simulations stepped together."""
     num_steps_per_env: int = 30
-    """Steps of each of them in one iteration."""
+    """Steps of each simulation in one iteration."""
     max_iterations: int = 200
-    """Iterations after which it ends."""
+    """Iterations after which the run ends."""
     max_minutes: float | None = None
-    """Stop after this time."""
+    """Stop after this many minutes."""
     eval_period: int = 25
-    """Iterations between two evaluations; 0: none."""
+    """Iterations between two evaluations. 0: no evaluation."""
     eval_episodes: int = 20
     """Episodes of an evaluation."""
     final_episodes: int = 100
-    """Episodes of the last one, of the student and of the teacher, on seeds that nothing was chosen by."""
+    """Episodes of the final evaluation of student and teacher, on seeds that were not used to choose the policy."""
 
     def __post_init__(self) -> None:
         for name in ("num_learning_epochs", "gradient_length", "num_envs", "num_steps_per_env", "max_iterations"):
@@ -94,7 +93,7 @@ class DistillConfig:
             raise ConfigError(f"max_grad_norm must be above 0, got {self.max_grad_norm}")
 
     def on_policy(self, task: str) -> OnPolicyConfig:
-        """The student as PPO's policy, for the collector and the policy file: it is one like any other."""
+        """The student as a policy of PPO, for the collector and the policy file."""
         network = PPOConfig(
             actor_hidden_dims=self.hidden_dims,
             critic_hidden_dims=(1,),
@@ -120,60 +119,58 @@ class DistillConfig:
 
 @dataclass(frozen=True)
 class DistillArgs:
-    """Teach a policy that sees less to do what one that sees more does."""
+    """Train a student policy to imitate a teacher that sees more."""
 
     task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
     """A task (see `tandem tasks`), a Gymnasium id, or module:Id."""
     teacher: Path
-    """The teacher's run folder or policy file; PPO's, RLPD's or a clone's."""
+    """The teacher's run folder or policy file: of PPO, RLPD or behaviour cloning."""
     config: tyro.conf.OmitArgPrefixes[DistillConfig] = field(default_factory=DistillConfig)
     run: Path | None = None
-    """Folder of the student's run. Default: runs/TASK_distill_TIME."""
+    """Run folder of the student. Default: runs/TASK_distill_TIME."""
     quiet: bool = False
-    """Only the summary."""
+    """Print only the summary."""
     json: bool = False
-    """One JSON object per line."""
+    """Print one JSON object per line."""
 
 
 class Teacher:
-    """What another policy would have done, whatever kind it is of; its memory follows the student's episodes."""
+    """Labels a rollout with the actions of another policy, of any kind. Its hidden state follows the student's episodes."""
 
     def __init__(self, snapshot: PolicySnapshot, num_envs: int) -> None:
         parameters = snapshot.parameters
         self._policy = NumpyRecurrent(parameters) if remembers(parameters) else acting_policy(parameters)
         self._memory = self._policy.begin(num_envs) if isinstance(self._policy, NumpyRecurrent) else np.zeros((num_envs, 0), np.float32)
 
-    def actions(self, seen: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """For scaled observations `(T, N, D)` of all that the task shows: `(T, N, action_dim)` in [-1, 1]."""
+    def actions(self, observations: np.ndarray, ended: np.ndarray) -> np.ndarray:
+        """Actions `(T, N, action_dim)` in [-1, 1] for scaled observations `(T, N, D)` with all entries of the task."""
         clip = self._policy.observation_clip
-        seen = np.clip(seen, -clip, clip) if np.isfinite(clip) else seen
+        observations = np.clip(observations, -clip, clip) if np.isfinite(clip) else observations
         if not isinstance(self._policy, NumpyRecurrent):
-            return self._policy.mode(seen)
-        wanted = []
-        for x, end in zip(seen, ended, strict=True):
+            return self._policy.mode(observations)
+        actions = []
+        for x, end in zip(observations, ended, strict=True):
             action, memory = self._policy.mode(x, self._memory)
-            self._memory = forgotten(memory, end)
-            wanted.append(action)
-        return np.stack(wanted)
+            self._memory = reset_memory(memory, end)
+            actions.append(action)
+        return np.stack(actions)
 
 
 class DistillRun:
-    """All parts of one student's education."""
+    """All parts of one distillation run."""
 
     def __init__(self, config: DistillConfig, teacher: PolicySnapshot, run: RunFolder, env: Any, display: Display) -> None:
         self.config, self.run, self.display = config, run, display
         self.spec: Spec = env.task_spec
         on_policy = config.on_policy(self.spec.task)
         self.agent = agent_for(on_policy, self.spec)
-        self.reading = reading_of(self.agent, config.num_envs)
-        self.collector = Collector(on_policy, env, self.reading.actor_memory_dim)
+        self.collector = Collector(on_policy, env, self.agent.memory_sizes[0])
         self.networks = self.agent.init(config.seed)
         self.teacher = Teacher(teacher, config.num_envs)
         self.learning = Distillation(
             config.num_learning_epochs, config.gradient_length, config.learning_rate, config.max_grad_norm, config.loss_type
         )
         self.student = self.learning.init(self.networks.actor)
-        self._columns = (self.agent.ppo if isinstance(self.agent, RecurrentPPO) else self.agent).actor_columns
         self.iterations = self._version = 0
         self.best: PolicySnapshot | None = None
         self._best_score = -np.inf
@@ -190,13 +187,14 @@ class DistillRun:
         return self._stop_reason
 
     def iterate(self) -> None:
-        """The student acts, the teacher says what it would have done, the student learns it."""
+        """The student acts, the teacher labels, the student learns."""
         config = self.config
         self.networks = self.networks._replace(actor=self.student.actor)
-        rollout = self.collector.collect(self.reading.acting(self.networks, by_numpy=config.num_envs <= FEW))
-        wanted = self.teacher.actions(np.stack(self.collector.lived), rollout.ended)
-        seen = rollout.observations if self._columns is None else rollout.observations[..., np.array(self._columns)]
-        self.student, loss = self.learning.update(self.student, Lesson(seen, rollout.ended, wanted, rollout.memory))
+        rollout = self.collector.collect(self.agent.make_act(self.networks, with_numpy=config.num_envs <= NUMPY_ROWS))
+        labels = self.teacher.actions(np.stack(self.collector.scaled), rollout.ended)
+        columns = self.agent.actor_columns
+        inputs = rollout.observations if columns is None else rollout.observations[..., np.array(columns)]
+        self.student, loss = self.learning.update(self.student, LabelledRollout(inputs, rollout.ended, labels, rollout.memory))
         if config.obs_normalization:
             self.collector.normaliser.advance()
         self.iterations += 1
@@ -221,7 +219,7 @@ class DistillRun:
         return PolicySnapshot(self._version, self.iterations, parameters)
 
     def _evaluate(self, loss: float) -> None:
-        """On seeds of its own, without noise; the best student is kept."""
+        """Evaluate on seeds of its own, without noise, and keep the best student."""
         snapshot = self.snapshot()
         seeds = range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes)
         result = evaluate(self.spec.task, act_with(snapshot, self.spec), seeds)
@@ -263,11 +261,11 @@ class DistillRun:
 
 
 def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
-    """Teach until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
+    """Train until a limit is reached or Ctrl-C is pressed. Returns the summary, which is also in the run folder."""
     env = make_batch(args.task, args.config.num_envs)
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     teacher = load_policy(args.teacher, spec=spec)[0]
-    agent_for(args.config.on_policy(args.task), spec)  # what cannot be is refused before there is a folder
+    agent_for(args.config.on_policy(args.task), spec)  # an impossible configuration is refused before there is a folder
     run = RunFolder.create(path, "distill", args, spec)
     run.loggers.add(TensorBoard(run.tensorboard))
     run.event("started", seed=args.config.seed, **this_machine())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tandem.agents.ppo import PPOConfig
+from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.rnd import RNDConfig
 from tandem.envs.task import Practice
 from tandem.errors import ConfigError

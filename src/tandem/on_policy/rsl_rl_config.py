@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 
-from tandem.agents.ppo import PPOConfig
+from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.rnd import RNDConfig
 from tandem.errors import ConfigError, FileMissing, FileUnreadable
 from tandem.networks.mlp import ACTIVATIONS

@@ -1,6 +1,6 @@
-"""PPO as a run: collect, judge, update, log, evaluate, save; the same folder, evaluation and policies as RLPD.
+"""PPO as a run: collect, compute advantages, update, log, evaluate, save. Folder, evaluation and policies are those of RLPD.
 
-Reproducible to the last bit on the same machine, and resumable the same way.
+Reproducible to the last bit on the same machine, and so is a resumed run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gymnasium.vector import VectorEnv
 
 from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
 from tandem.acting.policy import act_with, describe
-from tandem.agents.ppo import PPO, Samples
+from tandem.agents.ppo import PPO, Act
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout
@@ -24,13 +24,12 @@ from tandem.envs.registry import TASKS, Reward, make_batch
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, SpecMismatch, TandemError
 from tandem.observations import Layout
 from tandem.off_policy.trainer import Progress, Watch
-from tandem.on_policy.advantages import Hindsight
-from tandem.on_policy.collector import Act, Collector
+from tandem.on_policy.advantages import AdvantageEstimator, Estimate
+from tandem.on_policy.collector import Collector
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.curiosity import Curiosity
 from tandem.on_policy.display import Times, iteration_block
 from tandem.on_policy.mirror import mirror_for
-from tandem.on_policy.rollout_model import reading_of
 from tandem.runs.broken import keep_batch, keep_simulation
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
 from tandem.runs.clocks import Clocks
@@ -40,8 +39,9 @@ from tandem.runs.loggers import TensorBoard, WandB
 from tandem.runs.stopping import INTERRUPTED, interruptible
 from tandem.types import Metrics, PolicySnapshot, Spec
 
-FEW = 64
-"""Simulations up to which actions are computed with NumPy; it saves 0.1 ms a step, a tenth of the time of a run with 16 of them."""
+NUMPY_ROWS = 64
+"""Up to this many simulations actions are computed with NumPy: no threads have to be woken, which saves 0.1 ms a step (a tenth of the time
+of a run with 16 simulations)."""
 
 
 class OnPolicyRun:
@@ -52,10 +52,9 @@ class OnPolicyRun:
         self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
         mirror = mirror_for(config, env)
         self.agent = agent_for(config, self.spec, mirror)
-        self.reading = reading_of(self.agent, config.num_envs)
-        self.collector = Collector(config, env, self.reading.actor_memory_dim, mirror)
+        self.collector = Collector(config, env, self.agent.memory_sizes[0], mirror)
         self.state = self.agent.init(config.seed)
-        self.hindsight = Hindsight(config, self.reading, self.spec)
+        self.estimator = AdvantageEstimator(config, self.agent, self.spec)
         self.curiosity = Curiosity(config, self.spec) if config.rnd.wanted else None
         self._random = np.random.default_rng([config.seed, 2])
         self.iterations = 0
@@ -72,35 +71,37 @@ class OnPolicyRun:
         return self._stop_reason
 
     def iterate(self) -> Times:
-        """Collect, judge, update, log; evaluate and save where it is time."""
+        """Collect, compute advantages, update, log; evaluate and save when due."""
         began = time.perf_counter()
-        rollout = self.collector.collect(self.acting())
+        rollout = self.collector.collect(self.act())
         collected = time.perf_counter()
-        rewarded = self._reward_novelty(rollout)
-        self.state, samples, judged = self.hindsight.judge(self.state, rollout, self.collector.observations)
-        learned = self._update(samples) | rewarded
+        novelty = self._reward_novelty(rollout)
+        estimate = self.estimator.compute(self.state, rollout, self.collector.observations)
+        self.state = estimate.state
+        updated = self._update(estimate)
         times = Times(collected - began, time.perf_counter() - collected)
         self.iterations += 1
-        self._after_iteration(judged | learned | self.collector.episodes.metrics() | self.collector.terms, times)
+        self._after_iteration(estimate.metrics | updated | novelty | self.collector.episodes.metrics() | self.collector.terms, times)
         return times
 
-    def acting(self) -> Act:
-        """The policy as it is now, for the collector. A few rows are sooner computed here than by threads that have to be woken."""
-        return self.reading.acting(self.state, by_numpy=self.config.num_envs <= FEW)
+    def act(self) -> Act:
+        """The current policy, for the collector."""
+        return self.agent.make_act(self.state, with_numpy=self.config.num_envs <= NUMPY_ROWS)
 
     def _reward_novelty(self, rollout: Rollout) -> Metrics:
-        """With random network distillation: rewards for what is new, which is then learned to be less so."""
+        """With random network distillation: add the intrinsic reward, then train the predictor."""
         reached = self.collector.reached
         if self.curiosity is None or reached is None:
             return {}
         before = self.collector.steps // self.config.num_envs - self.config.num_steps_per_env
         return self.curiosity.reward(rollout, reached, before) | self.curiosity.learn(reached)
 
-    def _update(self, samples: Samples) -> Metrics:
-        """All gradient steps of an iteration; then the normaliser may move."""
+    def _update(self, estimate: Estimate) -> Metrics:
+        """All gradient steps of an iteration; then the normaliser may change."""
         config = self.config
-        order = orders(self._random, config.agent.num_learning_epochs, config.num_envs if config.agent.recurrent else config.samples)
-        self.state, info = self.reading.update(self.state, samples, order, self.iterations / config.max_iterations)
+        order = orders(self._random, config.agent.num_learning_epochs, self.agent.shuffled_rows(*estimate.sequences.ended.shape))
+        progress = self.iterations / config.max_iterations
+        self.state, info = self.agent.update(self.state, estimate.samples, estimate.sequences, order, progress)
         metrics = {name: float(value) for name, value in info.items()}
         if metrics["Loss/dropped_updates"]:
             self._report_dropped(metrics)
@@ -109,14 +110,14 @@ class OnPolicyRun:
         return metrics
 
     def _report_dropped(self, metrics: Metrics) -> None:
-        """Updates with a number that is none were not made. A few of them are an event; when there were no others, it is the end."""
+        """Updates with a NaN or infinite gradient are skipped. A few of them are an event; if all were skipped, the run ends."""
         dropped = int(metrics["Loss/dropped_updates"])
         self.run.event("dropped_updates", learner_step=self.iterations, count=dropped)
-        self.display.say(f"{dropped} updates of iteration {self.iterations} were not made: their gradients were not finite")
+        self.display.say(f"{dropped} updates of iteration {self.iterations} were skipped: their gradients were not finite")
         if not metrics["Loss/updates"]:
             raise NotFinite(
-                f"task '{self.spec.task}', iteration {self.iterations}: none of the {dropped} updates was made, because none had a finite "
-                f"gradient; the parameters are those from before. Likely cause: a learning rate (now {metrics['Loss/learning_rate']:g}) "
+                f"task '{self.spec.task}', iteration {self.iterations}: all {dropped} updates were skipped, because none had a finite "
+                f"gradient; the parameters are unchanged. Likely cause: a learning rate (now {metrics['Loss/learning_rate']:g}) "
                 f"or rewards that are too large."
             )
 
@@ -130,7 +131,7 @@ class OnPolicyRun:
     def _after_iteration(self, metrics: Metrics, times: Times) -> None:
         config = self.config
         metrics |= {
-            "Perf/total_fps": config.samples / times.total,
+            "Perf/total_fps": self.collector.rollout.rewards.size / (times.collection + times.learning),
             "Perf/collection_time": times.collection,
             "Perf/learning_time": times.learning,
         }
@@ -139,7 +140,7 @@ class OnPolicyRun:
         for warning in self.watch(row):
             self.run.event("warned", learner_step=self.iterations, warning=warning)
             self.display.say(warning)
-        self.display.block(iteration_block(self.clocks, config.max_iterations, self.run, metrics, times))
+        self.display.block(lambda: iteration_block(self.clocks, config.max_iterations, self.run, metrics, times))
         if config.eval_period and self.iterations % config.eval_period == 0:
             self._evaluate()
         if self.iterations % config.save_interval == 0:
@@ -177,9 +178,9 @@ class OnPolicyRun:
         """A checkpoint, and the policy; without the simulations where they are what broke."""
         loops = {
             "collector": self.collector.state() if simulations else self.collector.without_simulations(),
-            "critic_memory": self.reading.critic_memory,
+            "critic_memory": self.estimator.critic_memory,
             "random": json.dumps(self._random.bit_generator.state),
-            "hindsight": self.hindsight.state(),
+            "hindsight": self.estimator.state(),  # the key that all checkpoints have
             "curiosity": None if self.curiosity is None else self.curiosity.state(),
             "progress": dataclasses.asdict(self.progress),
         }
@@ -202,14 +203,14 @@ class OnPolicyRun:
         self.run.next_incarnation()
         self.iterations, self._version = meta["learner_step"], meta["version"]
         self.state = self.agent.from_arrays(self.state, checkpoint.agent)
-        self.collector.restore(loops["collector"])
+        self.collector.restore(loops["collector"], self.run.incarnation)
         self._random.bit_generator.state = json.loads(loops["random"])
-        self.hindsight.restore(loops["hindsight"])
+        self.estimator.restore(loops["hindsight"])
         if self.curiosity is not None and loops.get("curiosity") is not None:
             self.curiosity.restore(loops["curiosity"])
         exact = loops["collector"].get("env") is not None
         if exact:
-            self.reading.critic_memory = np.array(loops["critic_memory"])
+            self.estimator.critic_memory = np.array(loops["critic_memory"])
         self.progress = Progress(**loops["progress"])
         if self.progress.best_step >= 0 and self.run.best_policy.exists():
             self.best = read_policy(self.run.best_policy, self.spec)[0]
@@ -239,16 +240,16 @@ class OnPolicyRun:
 
 
 def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray:
-    """In which order each epoch takes the samples (or environments): all of them, shuffled anew, `(epochs, samples)`."""
+    """The order of the samples (or environments) in each epoch: a new permutation each, `(epochs, samples)`."""
     return np.stack([random.permutation(samples) for _ in range(epochs)]).astype(np.int32)
 
 
-def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) -> PPO | RecurrentPPO:
-    """The agent of a task; what it may not see it does not get."""
+def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) -> PPO:
+    """The agent for a task. Policy and value network get only the entries that the configuration names."""
     layout = Layout(spec)
     actor, critic = (tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries))
-    agent = PPO(config.agent, layout.size, spec.action_dim, actor, critic, mirror)
-    return RecurrentPPO(agent) if config.agent.recurrent else agent
+    kind = RecurrentPPO if config.agent.recurrent else PPO
+    return kind(config.agent, layout.size, spec.action_dim, actor, critic, mirror)
 
 
 def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False, watch: Watch | None = None) -> dict[str, Any]:

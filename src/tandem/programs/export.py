@@ -18,7 +18,8 @@ from tandem import __version__
 from tandem.acting.policy import policy_file
 from tandem.errors import ConfigError, DataError
 from tandem.files import write_atomically
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, NumpyRecurrent, acting_policy, remembers
+from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy, remembers
+from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_graph import MEMORY_OUT, input_names, policy_graph, squash_of
 from tandem.networks.onnx_policy import FORMAT, OnnxPolicy, from_bytes, graph_hash
 from tandem.observations import Layout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,10 +83,10 @@ class Display:
         else:
             self._show(" | ".join(f"{name} {value}" for name, value in facts.items()))
 
-    def block(self, text: str) -> None:
-        """Many lines about one iteration; now and then, or all of them with `verbose`."""
-        if self.verbose or self._due():
-            self._show(text)
+    def block(self, text: Callable[[], str]) -> None:
+        """Many lines about one iteration; now and then, or all of them with `verbose`. They are composed only if they are shown."""
+        if self.mode in ("live", "lines") and (self.verbose or self._due()):
+            self._show(text())
 
     def metrics_row(self, clocks: Clocks, metrics: Metrics) -> None:
         if self.mode == "json":

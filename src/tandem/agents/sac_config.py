@@ -1,0 +1,95 @@
+"""Settings of SAC, under the names and with the defaults of hil-serl; and those of RLPD as published."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from tandem.errors import ConfigError
+from tandem.networks.mlp import ACTIVATIONS
+
+
+@dataclass(frozen=True)
+class SACConfig:
+    """Settings of the algorithm and of its networks."""
+
+    discount: float = 0.97
+    """Discount factor."""
+    cta_ratio: int = 2
+    """Critic updates per actor update."""
+    critic_ensemble_size: int = 2
+    """Number of independent critics."""
+    critic_subsample_size: int | None = None
+    """Number of critics, drawn at random for each update, over which the target takes the minimum. None: all."""
+    backup_entropy: bool = False
+    """Include the entropy of future actions in the target. Targets are then not clipped to the task's range of returns."""
+    soft_target_update_rate: float = 0.005
+    """Polyak rate of the target critics, applied at each critic update."""
+    temperature_init: float = 0.01
+    """Entropy weight (temperature) at the start. It is learned."""
+    target_entropy: float | None = None
+    """Entropy that the temperature aims at, in nats. None: -action_dim / 2."""
+    learning_rate: float = 3e-4
+    """Learning rate of Adam, for actor, critics and temperature."""
+    weight_decay: float = 0.0
+    """Weight decay of AdamW, for actor and critics. 0: plain Adam."""
+    hidden: tuple[int, ...] = (256, 256)
+    """Units of the hidden layers of actor and critics."""
+    activation: Literal["tanh", "relu", "swish"] = "tanh"
+    """Activation function of every hidden layer."""
+    actor_layer_norm: bool = True
+    """Use LayerNorm in the actor."""
+    critic_layer_norm: bool = True
+    """Use LayerNorm in the critics. Without it the values of unseen actions diverge."""
+    critic_dropout: float = 0.0
+    """Dropout rate of the critics' hidden units."""
+    imitation: float = 0.0
+    """Weight of imitating a person's corrections in the actor's loss. 0: corrections are data like any other (not in hil-serl)."""
+    imitation_steps: int = 10_000
+    """The imitation weight decays linearly to 0 over this many actor updates; after that only returns count (not in hil-serl)."""
+    std_min: float = 1e-5
+    """Lower bound of the policy's standard deviation, before tanh."""
+    std_max: float = 5.0
+    """Upper bound of the policy's standard deviation, before tanh."""
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("discount", 0.0, 1.0),
+            ("soft_target_update_rate", 0.0, 1.0),
+            ("critic_dropout", 0.0, 0.99),
+            ("cta_ratio", 1, np.inf),
+            ("critic_ensemble_size", 1, np.inf),
+            ("critic_subsample_size", 1, self.critic_ensemble_size),
+            ("temperature_init", 1e-8, np.inf),
+            ("learning_rate", 0.0, np.inf),
+            ("weight_decay", 0.0, np.inf),
+            ("imitation", 0.0, np.inf),
+            ("imitation_steps", 1, np.inf),
+            ("std_min", 0.0, self.std_max),
+        ):
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise ConfigError(f"{name} must be from {low:g} to {high:g}, got {value}")
+        if not self.hidden or min(self.hidden) < 1:
+            raise ConfigError(f"hidden must list the units of at least one layer, got {self.hidden}")
+        if self.activation not in ACTIVATIONS:
+            raise ConfigError(f"activation must be one of {', '.join(ACTIVATIONS)}, got '{self.activation}'")
+
+
+RLPD_PUBLISHED = dataclasses.replace(
+    SACConfig(),
+    discount=0.99,
+    cta_ratio=20,
+    critic_ensemble_size=10,
+    critic_subsample_size=2,
+    backup_entropy=True,
+    temperature_init=1.0,
+    activation="relu",
+    actor_layer_norm=False,
+    std_min=float(np.exp(-20)),
+    std_max=float(np.exp(2)),
+)
+"""RLPD as published (Ball et al. 2023) for D4RL's locomotion."""
