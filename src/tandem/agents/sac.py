@@ -197,6 +197,16 @@ class SAC:
             info |= actor_info | temperature_info
         return state, info | {"learner/dropped_updates": state.dropped_updates}
 
+    @partial(jax.jit, static_argnames="self")
+    def values(self, state: SACState, batch: Batch) -> Info:
+        """How this state values the actions of a batch `(batch_size, ...)`, and its temperature. Nothing is learned; no dropout."""
+        qs = state.critic(_pairs(jnp.asarray(batch.observations), jnp.asarray(batch.actions)))
+        return {
+            "critic/predicted_qs": qs.mean(),
+            "critic/q_max": jnp.abs(qs).max(),
+            "actor/temperature": positive(state.temperature),
+        }
+
     def update_critic(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
         """Every critic towards the same target; then the target critics a little towards the critics."""
         config = self.config

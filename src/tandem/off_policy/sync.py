@@ -67,7 +67,10 @@ def train(
         else:
             _begin(trainer, actor, start)
         with interruptible(trainer):
-            reason = _loop(trainer, actor)
+            try:
+                reason = _loop(trainer, actor)
+            finally:
+                trainer.write_row()
         trainer.save(actor.state())
         summary = trainer.finish(reason)
     run.close()
@@ -91,7 +94,7 @@ def _loop(trainer: Trainer, actor: Actor) -> str:
         if trainer.stop_reason is not None:
             return trainer.stop_reason  # no step of the environment that nothing would be learned from
         actor.step()
-        trainer.take_in()
+        trainer.receive()
 
 
 def _restore(trainer: Trainer, actor: Actor, journal: Journal) -> None:

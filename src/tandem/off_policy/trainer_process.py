@@ -83,7 +83,7 @@ class Beside:
         while trainer.stop_reason is None:
             for order in self._link.commands():
                 self._obey(order)
-            new = trainer.take_in()
+            new = trainer.receive()
             if self.paused:
                 self.say_where("paused")
                 time.sleep(_IDLE_S)

@@ -89,9 +89,10 @@ class RunFolder:
         write_atomically(path, str(number).encode())
         return number
 
-    def log_metrics(self, clocks: Clocks, metrics: Metrics) -> dict[str, Any]:
-        """One row, which it returns. Every row says where all the clocks stood."""
-        row = {**dataclasses.asdict(clocks), "wall_s": round(self.wall_s, 3), "incarnation": self.incarnation, **metrics}
+    def log_metrics(self, clocks: Clocks, metrics: Metrics, wall_s: float | None = None) -> dict[str, Any]:
+        """One row, which it returns. Every row says where all the clocks stood; `wall_s` is that of now unless given."""
+        wall_s = self.wall_s if wall_s is None else wall_s
+        row = {**dataclasses.asdict(clocks), "wall_s": round(wall_s, 3), "incarnation": self.incarnation, **metrics}
         self._append("metrics.jsonl", json.dumps(row))
         self.loggers.log(clocks.learner_step, metrics)
         return row
