@@ -30,21 +30,22 @@ from tandem.runs.stopping import INTERRUPTED
 from tandem.types import Metrics, PolicySnapshot, Spec, Transition
 
 Watch = Callable[[dict[str, Any]], Iterable[str]]
-"""Is shown every row of metrics; what it finds wrong it says once, in words."""
+"""Gets every row of metrics; returns new warnings, in words."""
 
 
 class TrainerLink(LearnerLink, Protocol):
-    """A learner's end that knows how far it has read."""
+    """A learner's end of a link over a journal."""
 
     ord: int
+    """The last row of the journal that was received."""
 
 
 @dataclass
 class Progress:
-    """What the choice of the best policy and the end of the run depend on."""
+    """What decides which policy is best and when the run ends."""
 
     credit: float = 0.0
-    """Learner steps that the steps of the environments have earned and that were not made yet."""
+    """Learner steps that actor steps have earned and that were not made yet."""
     best: float = -math.inf
     best_step: int = -1
     reached: int = 0
@@ -64,7 +65,7 @@ class Row:
 
 
 class Trainer:
-    """The learner and everything that is done around its steps."""
+    """A learner, and everything that is done around its steps."""
 
     def __init__(
         self, config: TrainConfig, run: RunFolder, spec: Spec, demos: Sequence[Transition], display: Display, link: TrainerLink
@@ -78,7 +79,7 @@ class Trainer:
         self.best: PolicySnapshot | None = None
         self.stop_reason: str | None = None
         self.evaluating: Callable[[], None] = lambda: None
-        """Called at every step of an evaluation, for whoever must know that learning pauses for it and that this is alive."""
+        """Called at every step of an evaluation, so that the loop can tell the hub that the trainer is alive."""
         self.watch: Watch = lambda row: ()
         self._busy_s = 0.0
         self._row: Row | None = None
@@ -88,7 +89,7 @@ class Trainer:
         self.log(f"demo buffer size: {len(self.learner.demos)}")
 
     def log(self, line: str) -> None:
-        """Every line goes to train.log; the first of its kind to the terminal too."""
+        """Write a line to train.log; the first of its kind also goes to the terminal."""
         self.run.log_line(line)
         kind = line.split(" at step")[0].split(" (")[0]
         if self.display.verbose or kind not in self._said:
@@ -171,9 +172,9 @@ class Trainer:
             self.log(warning)
 
     def _worth_evaluating(self) -> bool:
-        """A policy that fails takes the longest to evaluate and is not the one to stop with: it waits until half of what is wanted.
+        """With `stop_success`, whether training episodes without help succeed at least half as often.
 
-        By what it does without a person, who is not there when it is evaluated.
+        A policy that fails takes the longest to evaluate, and the run would not stop with it.
         """
         if self.config.stop_success is None:
             return True
@@ -192,7 +193,7 @@ class Trainer:
     def _clock_metrics(self) -> Metrics:
         busy_s, self._busy_s = self._busy_s, 0.0
         return {
-            # while the learner is what everyone waits for, this is what a step takes; otherwise less, because it ends in the background
+            # the time of a step while the learner is the bottleneck; less otherwise, because an update ends in the background
             "clock/learner_step_ms": 1e3 * busy_s / self.config.log_period,
             "clock/policy_lag": float(self.learner.version - self.learner.acted_with),
             "clock/online_transitions": float(len(self.learner.online)),
@@ -223,7 +224,7 @@ class Trainer:
                 self.stop(f"stop_success ({self.config.stop_success:g}) reached in {self.progress.reached} evaluations in a row")
 
     def save(self, actor: dict[str, Any] | None = None) -> Path:
-        """A checkpoint; `actor` is what an actor in the same thread needs to go on as if nothing had happened."""
+        """Write a checkpoint. `actor` is the state of an actor in the same thread, for an exact resume."""
         self.write_row()
         arrays, learner = self.learner.checkpoint()
         meta = {
@@ -237,14 +238,14 @@ class Trainer:
         return write_checkpoint(self.run.checkpoints, self.learner.steps, arrays, loops, meta)
 
     def newest_checkpoint(self) -> Checkpoint:
-        """To be restored from; one of another spec is refused."""
+        """The newest checkpoint of this run; one of another spec is refused."""
         checkpoint = read_checkpoint(newest_checkpoint(self.run.checkpoints))
         if checkpoint.meta["spec_hash"] != self.spec.hash:
             raise SpecMismatch(f"run {self.run.path} was trained on another spec: {'; '.join(self.spec.difference(self.run.spec))}")
         return checkpoint
 
     def restore(self, checkpoint: Checkpoint, journal: Journal) -> None:
-        """The state at the checkpoint, with the data that it had then; what came later is read again, in the same order."""
+        """Continue from a checkpoint, with the data of that time. Later steps will be received again, in the same order."""
         meta = checkpoint.meta
         self.run.wall_before = meta["wall_s"]
         self.run.next_incarnation()

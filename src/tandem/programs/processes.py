@@ -228,12 +228,12 @@ def _log(run: Path, line: str) -> None:
 def _trainer(run: Path, settings: dict[str, Any]) -> None:
     from tandem.doctor.watch import watch_trainer
     from tandem.off_policy.recipes import config_from
-    from tandem.off_policy.trainer_process import train_beside
+    from tandem.off_policy.trainer_process import run_trainer
     from tandem.runs.display import Display
 
     os.nice(5)  # an actor on the same machine has its control period to keep
     init_from = settings["init_from"]
-    train_beside(
+    run_trainer(
         config_from(settings["config"]),
         run,
         Display(settings["mode"], verbose=settings["verbose"]),
