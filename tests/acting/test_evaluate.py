@@ -9,7 +9,7 @@ from tandem.envs.registry import make
 from tandem.link.trainer_end import TrainerEnd
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.trainer import Trainer
-from tandem.off_policy.trainer_process import Beside
+from tandem.off_policy.trainer_process import TrainerLoop
 from tandem.runs.board import Board
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
@@ -56,8 +56,8 @@ def test_a_trainer_says_that_it_evaluates_as_long_as_it_does(tmp_path: Path) -> 
     run = RunFolder.create(tmp_path / "run", "rlpd", config, spec)
     link = TrainerEnd(run.path, spec)
     trainer = Trainer(config, run, spec, [], Display("quiet"), link)
-    beside = Beside(trainer, link)
-    beside.say_where("training")
+    loop = TrainerLoop(trainer, link)
+    loop.beat("training")
     board = Board(run.path)
     before = board["trainer_heartbeat"]
     trainer.evaluate()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from data_samples import SPEC, transition
 
-from tandem.data.mixing import Mixture, route
+from tandem.data.mixing import Mixture, store
 from tandem.data.replay import Replay
 from tandem.errors import DataError
 
@@ -46,6 +46,15 @@ def test_while_one_side_is_empty_all_comes_from_the_other(demos, online, positiv
     assert (batch.rewards > 0).sum(axis=1).tolist() == [positive, positive]
 
 
+@pytest.mark.parametrize(("corrections", "rows"), [(1, 1), (20, 20), (32, 32), (90, 32)])
+def test_corrections_without_recorded_demonstrations_get_at_most_a_row_each(corrections, rows):
+    online, demos = replay(*[-1.0] * 90), replay(*[1.0] * corrections)
+    batch = Mixture(demos, online, batch_size=64, recorded=False).sample(rng(), 3)
+    assert (batch.rewards > 0).sum(axis=1).tolist() == [rows] * 3
+    recorded = Mixture(demos, online, batch_size=64).sample(rng(), 3)
+    assert (recorded.rewards > 0).sum(axis=1).tolist() == [32] * 3, "recorded demonstrations are half of every batch, however few"
+
+
 @pytest.mark.parametrize(("share", "positive"), [(1.0, 8), (0.0, 0), (0.25, 2)])
 def test_the_share_of_demonstrations_can_be_chosen(share, positive):
     batch = Mixture(replay(1), replay(-1), batch_size=8).sample(rng(), 2, demo_share=share)
@@ -84,7 +93,8 @@ def test_a_batch_is_not_written_over_by_the_next_one():
 
 def test_policy_steps_go_to_replay_only_and_corrections_to_both():
     online, demos = Replay(SPEC, 10), Replay(SPEC, 10)
-    route([transition(number, reward=float(number), intervened=number in (2, 3, 6)) for number in range(8)], online, demos)
+    for number in range(8):
+        store(transition(number, reward=float(number), intervened=number in (2, 3, 6)), number, online, demos)
     assert online.rows(np.arange(len(online))).rewards.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
     assert demos.rows(np.arange(len(demos))).rewards.tolist() == [2, 3, 6]
 
@@ -92,7 +102,8 @@ def test_policy_steps_go_to_replay_only_and_corrections_to_both():
 def test_the_first_step_of_a_correction_is_stored_with_its_own_observation():
     """hil-serl glues the last frame of the previous correction to it; here moment 6 follows moment 3 in the buffer."""
     online, demos = Replay(SPEC, 10), Replay(SPEC, 10)
-    route([transition(number, intervened=number in (2, 3, 6)) for number in range(8)], online, demos)
+    for number in range(8):
+        store(transition(number, intervened=number in (2, 3, 6)), number, online, demos)
     alone = Replay(SPEC, 1)
     alone.insert(transition(6))
     stored, expected = demos.rows(np.array([2])), alone.rows(np.array([0]))
@@ -102,5 +113,5 @@ def test_the_first_step_of_a_correction_is_stored_with_its_own_observation():
 
 def test_without_a_buffer_for_demonstrations_corrections_go_to_replay():
     online = Replay(SPEC, 10)
-    route([transition(0, intervened=True)], online, None)
+    store(transition(0, intervened=True), 0, online, None)
     assert len(online) == 1

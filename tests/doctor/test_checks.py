@@ -75,6 +75,17 @@ def test_without_data_there_is_no_finding() -> None:
     assert not run_checks(seen())
 
 
+def test_values_that_contain_entropy_are_not_compared_with_returns() -> None:
+    """RLPD as published values entropy too: with temperature 1, far more than a return of 1."""
+    rows = [{"learner_step": step, "actor_step": step, "policy_version": 1, "critic/predicted_qs": 50.0} for step in range(10, 1000, 10)]
+    config = plain(SMALL) | {"demos": ["demos.db"]}
+    names = {True: set(), False: set()}
+    for entropy in names:
+        agent = config["agent"] | {"backup_entropy": entropy}
+        names[entropy] = {finding.name for finding in run_checks(seen(rows=rows, config=config | {"agent": agent}))}
+    assert "critic_diverged" in names[False] and not names[True] & {"critic_diverged", "q_overestimated"}
+
+
 @pytest.mark.parametrize(
     ("name", "records"),
     [

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.data.journal import Journal
-from tandem.off_policy.learner import follow
+from tandem.off_policy.learner import extend_digest
 from tests.faults.counted_reach import NOTE, WITNESS, note
 from tests.link.proxy import Proxy
 
@@ -287,8 +287,10 @@ class Rig:
         assert self.learner.wait(60) == 0, self.last_words()
         summary = json.loads((self.run / "summary.json").read_text())
         with Journal.open(self.run / "journal.db") as journal:
-            trail = follow("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", (step for _, step in journal.read()))
-        assert summary["actor_step"] == rows and summary["trail"] == trail, "the learner was given other rows, or in another order"
+            digest = extend_digest("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", (step for _, step in journal.read()))
+        assert summary["actor_step"] == rows and summary["received_digest"] == digest, (
+            "the learner was given other rows, or in another order"
+        )
         published = [
             int(line.split("(version ")[1].split(",")[0])
             for line in (self.run / "train.log").read_text().splitlines()

@@ -76,7 +76,8 @@ def test_batches_say_which_actions_were_put_in_the_place_of_a_policys(demos: Pat
     assert not own.corrected and corrected.corrected
     with Journal.create(tmp_path / "journal.db", run.spec) as journal:
         learner = Trainer(SMALL, run, run.spec, shown[2:], Display("quiet"), InprocLink(journal)).learner
-        learner.remember([own, corrected])
+        learner.store(own, 0)
+        learner.store(corrected, 1)
     by_age = np.arange(len(shown[2:]) + 1)
     assert learner.demos.rows(by_age).corrected.tolist() == [0.0] * len(shown[2:]) + [1.0]
     assert learner.online.rows(np.arange(2)).corrected.tolist() == [0.0, 1.0]
@@ -120,26 +121,54 @@ def test_what_was_thrown_away_is_taken_out_of_both_buffers_and_does_not_come_bac
         trainer = trainer_of(SMALL, tmp_path / "run", journal)
         learner, link = trainer.learner, trainer.link
         assert isinstance(link, InprocLink)
-        learner.take_in()
-        online, corrections, received, trail = len(learner.online), len(learner.demos), learner.received, learner.trail
+        learner.receive()
+        online, corrections, received, digest = len(learner.online), len(learner.demos), learner.received, learner.received_digest
         assert received == len(steps)
         link.episode_end(EpisodeEnd(source, episode, len(unwanted), kept=False, success=None))
-        learner.take_in()
+        learner.receive()
         assert len(learner.online) == online - len(unwanted)
         assert len(learner.demos) == corrections - sum(step.intervened for step in unwanted)
-        assert (learner.received, learner.trail) == (received, trail), "it was lived and received all the same"
+        assert (learner.received, learner.received_digest) == (received, digest), "it was lived and received all the same"
         late = replace(unwanted[-1], seq=10_000)  # still under way when it was thrown away
         link.send([late])
-        learner.take_in()
+        learner.receive()
         assert len(learner.online) == online - len(unwanted) and learner.received == received + 1
         again = trainer_of(SMALL, tmp_path / "run", journal)
-        again.learner.take_in()
+        again.learner.receive()
         assert len(again.learner.online) == online - len(unwanted) and again.learner.received == received + 1
     assert '"discarded"' in (tmp_path / "run" / "events.jsonl").read_text()
 
 
 def test_in_turns_no_person_can_take_part(tmp_path: Path) -> None:
     for config in (replace(SMALL, operator="gamepad"), replace(SMALL, operator="browser", reward_source="person")):
-        with pytest.raises(ConfigError, match="no pace of the real world"):
+        with pytest.raises(ConfigError, match="does not run in real time"):
             train(config, tmp_path / "run", Display("quiet"))
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("when", ["before the checkpoint", "after it"])
+def test_a_resumed_replay_holds_what_the_live_one_held_when_an_episode_was_thrown_away_from_a_full_ring(tmp_path: Path, when: str) -> None:
+    """The live ring has overwritten the steps from before its window; a journal still has them."""
+    config = replace(SMALL, replay_buffer_capacity=60, max_steps=150)
+    train(config, tmp_path / "run", Display("quiet"))
+    with Journal.open(tmp_path / "run" / "journal.db", read_only=False) as journal:
+        live = trainer_of(config, tmp_path / "run", journal)
+        live.receive()
+        unwanted = next(step for step in stored(tmp_path / "run")[-60:] if step.episode)
+        end = EpisodeEnd(unwanted.source, unwanted.episode, 1, kept=False, success=None)
+        assert isinstance(live.link, InprocLink)
+        if when == "before the checkpoint":
+            live.link.episode_end(end)
+        live.receive()
+        live.learner.steps = 151  # so that it is the newest checkpoint
+        live.save()
+        live.link.episode_end(end)
+        live.receive()
+        again = trainer_of(config, tmp_path / "run", journal)
+        again.restore(again.newest_checkpoint(), journal)
+        assert len(live.learner.online) < 60, "an episode is gone"
+        for name in ("online", "demos"):
+            one, other = (getattr(trainer.learner, name) for trainer in (live, again))
+            assert len(one) == len(other), name
+            for mine, theirs in zip(one.rows(np.arange(len(one)))[:5], other.rows(np.arange(len(other)))[:5], strict=True):
+                np.testing.assert_array_equal(mine, theirs)

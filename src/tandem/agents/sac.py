@@ -109,6 +109,16 @@ class SAC:
         state, temperature_info = self.update_temperature(state, actor_info["actor/entropy"])
         return state, info | actor_info | temperature_info | {"learner/dropped_updates": state.dropped_updates}
 
+    @partial(jax.jit, static_argnames="self")
+    def values(self, state: SACState, batch: Batch) -> Info:
+        """How this state values the actions of a batch `(batch_size, ...)`, and its temperature. Nothing is learned; no dropout."""
+        qs = state.critic(_pairs(jnp.asarray(batch.observations), jnp.asarray(batch.actions)))
+        return {
+            "critic/predicted_qs": qs.mean(),
+            "critic/q_max": jnp.abs(qs).max(),
+            "actor/temperature": positive(state.temperature),
+        }
+
     def update_critic(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
         """All critics towards the same target; then the target critics a little towards the critics (Polyak averaging)."""
         config = self.config

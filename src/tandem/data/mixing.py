@@ -1,14 +1,28 @@
-"""Where a transition goes, and where a batch comes from.
+"""Where a transition is stored, and where a batch comes from.
 
-demonstrations ──────────► demos  ─┐ half
-a person's corrections ─┬► demos   ├──────► batch
-                        └► online ─┘ half
-the policy's own steps ──► online
+recorded demonstrations ───► demos  ─┐ half, or fewer rows (see below)
+a person's corrections ───┬► demos   ├──────► batch
+                          └► online ─┘ the rest
+the policy's own steps ────► online
+
+RLPD and hil-serl draw half of every batch from the demonstrations, however few they are, because they show what success looks
+like long before the policy gets there. hil-serl adds corrections to the same buffer. It always starts from recorded
+demonstrations, so that one correction is a small part of that half.
+
+Without recorded demonstrations the buffer holds corrections alone, one step at first. Half of every batch would be copies of it,
+and the critics would fit that step. So corrections alone get as many rows of a batch as there are corrected steps, up to half:
+in the mean none is drawn from there more than once per batch. (In a batch of 256 a step of the online replay is drawn that often
+while the replay holds 256.)
+
+    recorded   corrected steps   rows of a batch of 256 from demos
+    yes        any               128
+    no         0                 0
+    no         1                 1
+    no         40                40
+    no         128 or more       128
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import numpy as np
 
@@ -16,31 +30,36 @@ from tandem.data.replay import Replay
 from tandem.types import Batch, Transition
 
 DEMO_SHARE = 0.5
+"""Share of a batch that comes from the demonstrations."""
 
 
-def route(transitions: Iterable[Transition], online: Replay, demos: Replay | None) -> None:
-    """Every step into the online replay; what a person did also into the demonstrations, if there are any."""
-    for transition in transitions:
-        online.insert(transition)
-        if transition.intervened and demos is not None:
-            demos.insert(transition)
+def store(step: Transition, number: int, online: Replay, demos: Replay | None) -> None:
+    """Every step goes into the online replay; a person's action also goes into the demonstrations, if there is a buffer for them.
+
+    `number` counts the steps that a run has received, from 0.
+    """
+    online.insert(step, number)
+    if step.intervened and demos is not None:
+        demos.insert(step, number)
 
 
 class Mixture:
-    """Batches of which one half is demonstrations and the other what the robot lived through."""
+    """Draws batches from the demonstrations and the online replay."""
 
-    def __init__(self, demos: Replay | None, online: Replay, batch_size: int):
+    def __init__(self, demos: Replay | None, online: Replay, batch_size: int, recorded: bool = True):
+        """`recorded`: the demonstrations were recorded beforehand. False: they are a person's corrections during this run alone."""
         if batch_size < 1:
             raise ValueError(f"a batch has at least one transition, got a batch_size of {batch_size}")
         self.demos = demos
         self.online = online
         self.batch_size = batch_size
+        self.recorded = recorded
 
     def sample(self, rng: np.random.Generator, num_batches: int, demo_share: float = DEMO_SHARE) -> Batch:
         """`num_batches` at once, arrays `(num_batches, batch_size, ...)`; demonstrations are the first rows of each batch.
 
         While one side is empty everything comes from the other; `demo_share` 1 is training on demonstrations alone.
-        The arrays are new each time: whoever computes with them in the background may keep them.
+        The arrays are new each time, so an update that runs in the background may keep them.
         """
         from_demos = self._demo_rows(demo_share)
         if self.demos is None or from_demos == 0:
@@ -56,7 +75,10 @@ class Mixture:
             raise ValueError(f"demo_share is a share from 0 to 1, got {demo_share}")
         if not self.demos:  # none, or empty
             return 0
-        return self.batch_size if not self.online else round(self.batch_size * demo_share)
+        if not self.online:
+            return self.batch_size
+        rows = round(self.batch_size * demo_share)
+        return rows if self.recorded else min(rows, len(self.demos))
 
 
 def _side_by_side(left: Batch, right: Batch) -> Batch:

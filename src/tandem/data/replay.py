@@ -4,8 +4,10 @@ Every row is a whole transition with its own next observation. Buffers that stor
 row's for the next observation save memory, and hand out the wrong one wherever rows do not follow each other
 in time: where a segment was cut out of an episode, at a time-out, and where the ring closes.
 
-Rows are counted by age: row 0 is the oldest. The same random numbers therefore draw the same transitions from a
-buffer that has lived through the whole run and from one that was filled again with its last rows.
+Rows are counted by age: row 0 is the oldest. The same random numbers therefore draw the same transitions from the buffer of an
+uninterrupted run and from one that was filled again from the journal. Filling it again needs to know how far back to go: each row
+keeps the number that its step has in the run, and `oldest` is saved with a checkpoint. The capacity alone would not do. When an
+episode is thrown away from a full ring, the ring has free rows, but the older steps that it has overwritten do not come back.
 """
 
 from __future__ import annotations
@@ -38,11 +40,14 @@ class Replay:
         self._raw, self._next_raw = (_raw_columns(spec, self._layout, capacity) for _ in range(2))
         self._episodes = np.zeros(capacity, np.int64)
         """Which episode each row is of, as a hash of its source and number."""
+        self._numbers = np.zeros(capacity, np.int64)
+        """Which step of the run each row is."""
 
     def __len__(self) -> int:
         return min(self.inserted, self.capacity)
 
-    def insert(self, transition: Transition) -> None:
+    def insert(self, transition: Transition, number: int = 0) -> None:
+        """Add a step, in place of the oldest if the ring is full. `number` counts the steps of a run; it never goes down."""
         row = self.inserted % self.capacity
         # Shapes are made exact before they are stored: NumPy would stretch a row of one number over all columns.
         self._observations[row] = self._layout.flatten(transition.observation)
@@ -50,6 +55,7 @@ class Replay:
         self._actions[row] = transition.action.reshape(self.spec.action_dim)
         self._rewards[row] = transition.reward
         self._episodes[row] = hash((transition.source, transition.episode))
+        self._numbers[row] = number
         self._masks[row] = 0.0 if transition.terminated else 1.0
         self._corrected[row] = transition.corrected
         for columns, observation in ((self._raw, transition.observation), (self._next_raw, transition.next_observation)):
@@ -63,9 +69,21 @@ class Replay:
     def forget(self, episodes: Iterable[tuple[str, int]]) -> int:
         """Take out the steps of these episodes (source, number); the others keep their order. Returns how many there were."""
         unwanted = np.array([hash(episode) for episode in episodes], np.int64)
-        ages = np.arange(len(self))
-        places = ages if self.inserted <= self.capacity else (ages + self.inserted) % self.capacity
-        kept = places[~np.isin(self._episodes[places], unwanted)]
+        places = self._places(np.arange(len(self)))
+        return self._keep(places[~np.isin(self._episodes[places], unwanted)])
+
+    @property
+    def oldest(self) -> int | None:
+        """The number of the oldest step; None while there is none."""
+        return int(self._numbers[self._places(np.zeros(1, int))[0]]) if self.inserted else None
+
+    def drop_before(self, number: int) -> int:
+        """Take out the steps with a lower number than this. Returns how many there were."""
+        places = self._places(np.arange(len(self)))
+        return self._keep(places[self._numbers[places] >= number])
+
+    def _keep(self, kept: np.ndarray) -> int:
+        """Only the rows at these places, in this order; returns how many are gone."""
         removed = len(self) - len(kept)
         if removed:
             for column in self._columns():
@@ -73,9 +91,13 @@ class Replay:
             self.inserted = len(kept)
         return removed
 
+    def _places(self, ages: np.ndarray) -> np.ndarray:
+        """Where in the arrays the rows of these ages are."""
+        return ages if self.inserted <= self.capacity else (ages + self.inserted) % self.capacity
+
     def _columns(self) -> list[np.ndarray]:
-        plain = [self._observations, self._next_observations, self._actions, self._rewards, self._masks, self._corrected, self._episodes]
-        return [*plain, *self._raw.values(), *self._next_raw.values()]
+        transition = [self._observations, self._next_observations, self._actions, self._rewards, self._masks, self._corrected]
+        return [*transition, self._episodes, self._numbers, *self._raw.values(), *self._next_raw.values()]
 
     def sample(self, rng: np.random.Generator, shape: int | tuple[int, ...]) -> Batch:
         """So many transitions, each drawn from all rows alike, with replacement; `(*shape, ...)` arrays of their own."""
@@ -87,7 +109,7 @@ class Replay:
 
     def rows(self, ages: np.ndarray) -> Batch:
         """The transitions at these rows, 0 being the oldest."""
-        places = ages if self.inserted <= self.capacity else (ages + self.inserted) % self.capacity
+        places = self._places(ages)
         return Batch(
             observations=self._observations.take(places, axis=0),
             actions=self._actions.take(places, axis=0),

@@ -36,9 +36,9 @@ class CloneArgs:
     hidden: tuple[int, ...] = SACConfig.hidden
     """Units of the hidden layers; as in the run it is to start."""
     seed: int = 0
-    """Of the network, the batches and the choice of validation episodes."""
+    """Random seed for the network, the batches and the choice of validation episodes."""
     final_episodes: int = 100
-    """Episodes to judge each of the two policies by."""
+    """Episodes of the final evaluation of each of the two policies."""
     run: Path | None = None
     """Folder of the run. Default: runs/TASK_bc_TIME."""
     quiet: bool = False
@@ -48,7 +48,7 @@ class CloneArgs:
 
 
 def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]:
-    """Two policies in one folder: `best` predicts held-out episodes best, `latest` was trained to the last step."""
+    """Write two policies to one run folder: `best` predicts held-out episodes best, `latest` was trained to the last step."""
     if not args.demos:
         raise ConfigError("nothing to clone: give --demos FILE")
     spec = make(args.task).get_wrapper_attr("task_spec")

@@ -1,16 +1,24 @@
-"""The learner: link, replay, batch, update, publish."""
+"""The learner: link, replay, batch, update, publish.
+
+    actors ──link──► receive ──► online and demonstration replay ──batch──► update ──► publish ──link──► actors
+
+Before a policy is published, the state that it comes from is judged. A state that passes is kept as the last good one; a state
+that does not is replaced by the last good one.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+import jax
 import numpy as np
 
-from tandem.agents.sac import SAC
-from tandem.data.mixing import Mixture, route
+from tandem.agents.sac import SAC, SACConfig
+from tandem.data.mixing import DEMO_SHARE, Mixture, store
 from tandem.data.replay import Replay
 from tandem.off_policy.config import TrainConfig
 from tandem.runs.broken import keep_batch
@@ -19,11 +27,11 @@ from tandem.runs.folder import RunFolder
 from tandem.types import Batch, Metrics, PolicySnapshot, Spec, Transition
 
 DIVERGED = 10.0
-"""Q values beyond this many return ranges cannot be: the update went wrong."""
+"""Q values of rewards alone that exceed the largest return by this factor mean that the critics have diverged."""
 
 
 class LearnerLink(Protocol):
-    """The learner's end of any link."""
+    """The learner's end of any link: steps of the actors in, policies out."""
 
     def receive(self) -> list[Transition]: ...
 
@@ -33,7 +41,7 @@ class LearnerLink(Protocol):
 
 
 class Learner:
-    """Holds the agent's state and both buffers; `step` is one learner step."""
+    """Holds the agent's state and both replay buffers; `update` is one learner step."""
 
     def __init__(
         self,
@@ -48,33 +56,38 @@ class Learner:
         self.config, self.spec, self.agent, self._link, self._run, self._say = config, spec, agent, link, run, say
         self.online = Replay(spec, config.replay_buffer_capacity)
         self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)))
-        self.demos.extend(demos)
-        self._mixture = Mixture(self.demos, self.online, config.batch_size)
+        for number, step in enumerate(demos, start=-len(demos)):  # steps of the run count from 0
+            self.demos.insert(step, number)
+        self._mixture = Mixture(self.demos, self.online, config.batch_size, recorded=bool(demos))
         self.episodes = EpisodeLog(spec.control_hz)
         self.state = agent.init(config.seed)
         self._good_state = agent.copy(self.state)
+        self._good_temperature = config.agent.temperature_init
+        """The highest temperature of all states that were judged good."""
         self._random = np.random.default_rng([config.seed, 2])
         self.steps = 0
         self.received = 0
-        """Steps of the environments taken in: the actor's clock as the learner knows it."""
+        """Steps of the environments received so far: the actor's clock as the learner knows it."""
         self.discarded: set[tuple[str, int]] = set()
         """Episodes that a person threw away, by source and number."""
-        self.trail = hashlib.sha256().hexdigest()
-        """Of every step received, in order: two learners that were given the same data in the same order have the same one."""
+        self.received_digest = hashlib.sha256().hexdigest()
+        """Hash chain over (source, seq) of every received step; equal means same data in the same order."""
         self.acted_with = 0
-        """The newest version that a received step was proposed by."""
+        """The newest policy version that proposed a received step."""
         self.version = 0
         self.snapshot: PolicySnapshot | None = None
+        """The policy that was published last."""
         self.rolled_back = 0
-        """Times the last good state had to be restored."""
-        self._metrics: Any = None
-        self._metrics_batch: Batch | None = None
-        self.latest: Metrics = {}
+        """How often the last good state had to be restored."""
+        self.metrics: Mapping[str, Any] = {}
+        """Metrics of the newest update, still on the device: reading them waits for the update to end."""
+        self._batch: Batch | None = None
+        """The batch of the newest update."""
         self.policy_metrics: Metrics = {}
-        """How large the published parameters are, and how far they moved since the version before."""
+        """Norm of the published parameters, and of their change since the version before."""
 
     def start_from(self, snapshot: PolicySnapshot) -> None:
-        """Take over the parameters of a policy; critics stay as they are, so they have to catch up first."""
+        """Take over the parameters of a policy. The critics stay as they are and have to catch up."""
         self.state = self.agent.with_policy(self.state, snapshot.parameters)
         self._good_state = self.agent.copy(self.state)
 
@@ -83,50 +96,71 @@ class Learner:
         """Enough online data, or still pretraining on demonstrations."""
         return self.steps < self.config.pretrain_steps or len(self.online) >= self.config.training_starts
 
-    def take_in(self) -> int:
-        """What the actors have lived through since the last call: all of it online, corrections to the demonstrations too."""
+    def receive(self) -> int:
+        """Store what arrived from the actors since the last call; returns how many steps."""
         steps = self._link.receive()
         self.forget(self._link.discarded())
-        self.remember([step for step in steps if (step.source, step.episode) not in self.discarded] if self.discarded else steps)
+        for number, step in enumerate(steps, start=self.received):
+            if (step.source, step.episode) not in self.discarded:
+                self.store(step, number)
         self.received += len(steps)
-        self.trail = follow(self.trail, steps)
-        self.acted_with = max((step.policy_version for step in steps), default=self.acted_with)
+        self.received_digest = extend_digest(self.received_digest, steps)
+        self.acted_with = max(self.acted_with, *(step.policy_version for step in steps), -1)
         return len(steps)
 
+    def store(self, step: Transition, number: int) -> None:
+        """Keep a step to learn from. `number` counts all received steps from 0."""
+        store(step, number, self.online, self.demos)
+        self.episodes.add([step])
+
+    def refill(self, steps: Iterable[Transition], discarded: set[tuple[str, int]], oldest: int) -> None:
+        """Store again what a checkpoint had: `steps` are all steps received until then, one at a time in memory.
+
+        Steps before number `oldest` had left the online replay. Their corrections are demonstrations all the same.
+        """
+        for number, step in enumerate(steps):
+            if (step.source, step.episode) in discarded:
+                continue
+            if number >= oldest:
+                self.store(step, number)
+            elif step.intervened:
+                self.demos.insert(step, number)
+
     def forget(self, episodes: set[tuple[str, int]]) -> None:
-        """A person threw these away: no batch has them from here on. What was learned from them until now is not unlearned, only said."""
+        """A person threw these episodes away: no later batch contains them. Updates that already used them are not undone."""
         if not episodes:
             return
         self.discarded |= episodes
-        removed = self.online.forget(episodes)
-        self.demos.forget(episodes)
+        removed = max(self.online.forget(episodes), self.demos.forget(episodes))  # corrections are in both
         self.episodes.forget(episodes)
         if not removed:
-            return  # known before anything was learned from them
-        self._say(f"[LEARNER] {len(episodes)} episodes were thrown away by a person: {removed} steps taken out of the replay")
+            return  # no update can have used them
+        self._say(f"[LEARNER] a person threw away {len(episodes)} episodes: {removed} steps removed from the replay buffer")
         self._run.event("discarded", learner_step=self.steps, episodes=len(episodes), steps_learned_from=removed)
 
-    def remember(self, steps: Sequence[Transition]) -> None:
-        route(steps, self.online, self.demos)
-        self.episodes.add(steps)
+    @property
+    def pretraining(self) -> bool:
+        """Whether the updates so far used demonstrations alone; the actors get their first policy after that."""
+        return self.steps < self.config.pretrain_steps
 
-    def step(self) -> None:
-        """`cta_ratio` critic updates, the last of them with the actor and the temperature."""
-        demo_share = 1.0 if self.steps < self.config.pretrain_steps else 0.5
-        batch = self._mixture.sample(self._random, self.agent.config.cta_ratio, demo_share)
-        self.state, metrics = self.agent.update(self.state, batch)
+    def update(self) -> None:
+        """One learner step: `cta_ratio` critic updates, the last of them with the actor and the temperature."""
+        before_actors = self.pretraining
+        batch = self._mixture.sample(self._random, self.agent.config.cta_ratio, 1.0 if before_actors else DEMO_SHARE)
+        self.state, self.metrics = self.agent.update(self.state, batch)
+        self._batch = batch
         self.steps += 1
-        if self.steps % self.config.log_period == 0:
-            # read the row before last: its numbers are there, those of this update are still being computed
-            self._read_metrics()
-            self._metrics, self._metrics_batch = metrics, batch
         if self.steps % self.config.steps_per_update == 0:
-            self.publish()
+            self._judge_state()
+            if not before_actors:
+                self._publish()
 
     def publish(self) -> None:
-        """A new version for the actors, after a last look at whether it can be trusted."""
-        if self.steps:
-            self._check_sanity()
+        """Judge the state, then send its policy to the actors under a new version."""
+        self._judge_state()
+        self._publish()
+
+    def _publish(self) -> None:
         self.version = self._run.next_version()
         self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
         before, self.snapshot = self.snapshot, self.current_policy()
@@ -135,27 +169,31 @@ class Learner:
         self._say(f"[LEARNER] Network parameters published successfully (version {self.version}, {self.snapshot.hash})")
 
     def current_policy(self) -> PolicySnapshot:
-        """What it has learned so far, published or not."""
+        """The policy of the newest state, published or not."""
         return PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
 
-    def _read_metrics(self) -> None:
-        if self._metrics is not None:
-            self.latest = {name: float(value) for name, value in self._metrics.items()}
+    def _judge_state(self) -> None:
+        """Keep a copy of the state if its own Q values are possible; otherwise go back to the last good state.
 
-    def _check_sanity(self) -> None:
-        """Keep a copy of a good state, or go back to the last one."""
-        if self._metrics is None:
-            return
-        self._read_metrics()
-        problem = _impossible(self.latest, self.spec)
+        The metrics of an update describe the state before it, so they cannot tell whether the update itself did harm. Therefore the
+        critics of the new state are asked once more, on the newest batch.
+        """
+        if self._batch is None:
+            return  # nothing learned since the start
+        last = jax.tree.map(lambda array: array[-1], self._batch)
+        values = self.agent.values(self.state, last)
+        metrics = {name: float(value) for name, value in {**self.metrics, **values}.items()}
+        problem = impossible(metrics, q_limit(self.spec, self.config.agent, self._good_temperature))
         if problem is None:
             self._good_state = self.agent.copy(self.state)
-            return
+            self._good_temperature = max(self._good_temperature, metrics["actor/temperature"])
+        else:
+            self._roll_back(problem, metrics, self._batch)
+
+    def _roll_back(self, problem: str, metrics: Metrics, batch: Batch) -> None:
         self.rolled_back += 1
-        if self._metrics_batch is not None:
-            arrays = {name: array for name, array in self._metrics_batch._asdict().items() if name not in ("raw", "next_raw")}
-            keep_batch(self._run.broken, self.spec, self.steps, problem, self.latest, arrays)
-        self._metrics = self._metrics_batch = None
+        arrays = {name: array for name, array in batch._asdict().items() if name not in ("raw", "next_raw")}
+        keep_batch(self._run.broken, self.spec, self.steps, problem, metrics, arrays)
         self.state = self.agent.copy(self._good_state)
         self._say(f"[LEARNER] {problem} at step {self.steps}: back to the last good state ({self.rolled_back} times so far)")
         self._run.event("rolled_back", learner_step=self.steps, problem=problem, count=self.rolled_back)
@@ -166,34 +204,43 @@ class Learner:
         return arrays, {
             "steps": self.steps,
             "received": self.received,
-            "trail": self.trail,
+            "received_digest": self.received_digest,
+            "acted_with": self.acted_with,
             "version": self.version,
             "rolled_back": self.rolled_back,
+            "good_temperature": self._good_temperature,
             "random": json.dumps(self._random.bit_generator.state),
-            "latest": self.latest,
             "policy_metrics": self.policy_metrics,
             "published_at": self.snapshot.learner_step if self.snapshot else -1,
             "published": dict(self.snapshot.parameters) if self.snapshot else {},
+            "oldest": {"online": self.online.oldest, "demos": self.demos.oldest},
         }
 
     def restore(self, arrays: dict[str, np.ndarray], saved: dict[str, Any]) -> None:
+        """Continue from a checkpoint, after `refill`."""
         good = {name.removeprefix("good/"): array for name, array in arrays.items() if name.startswith("good/")}
         self.state = self.agent.from_arrays(self.state, {name: array for name, array in arrays.items() if not name.startswith("good/")})
         self._good_state = self.agent.from_arrays(self._good_state, good)
-        self.steps, self.received, self.trail = saved["steps"], saved["received"], saved["trail"]
+        self.steps, self.received = saved["steps"], saved["received"]
+        # names and entries of earlier versions of Tandem
+        self.received_digest = saved["received_digest"] if "received_digest" in saved else saved["trail"]
+        self.acted_with = saved.get("acted_with", 0)
+        self._good_temperature = saved.get("good_temperature", self._good_temperature)
         self.version, self.rolled_back = saved["version"], saved["rolled_back"]
         self._random.bit_generator.state = json.loads(saved["random"])
-        self.latest = saved["latest"]
         self.policy_metrics = saved.get("policy_metrics", {})
+        for name, oldest in saved.get("oldest", {}).items():
+            replay = {"online": self.online, "demos": self.demos}[name]
+            replay.drop_before(self.received if oldest is None else oldest)
         if saved["published"]:
             self.snapshot = PolicySnapshot(self.version, saved["published_at"], saved["published"])
 
 
-def follow(trail: str, steps: Iterable[Transition]) -> str:
-    """The trail after these steps."""
+def extend_digest(digest: str, steps: Iterable[Transition]) -> str:
+    """The hash chain after these steps."""
     for step in steps:
-        trail = hashlib.sha256(f"{trail} {step.source} {step.seq}".encode()).hexdigest()
-    return trail
+        digest = hashlib.sha256(f"{digest} {step.source} {step.seq}".encode()).hexdigest()
+    return digest
 
 
 def _movement(before: PolicySnapshot | None, now: PolicySnapshot) -> Metrics:
@@ -209,14 +256,38 @@ def _movement(before: PolicySnapshot | None, now: PolicySnapshot) -> Metrics:
     return size | {"policy/change": norm(parameters[name] - before.parameters[name] for name in parameters)}
 
 
-def _impossible(metrics: Metrics, spec: Spec) -> str | None:
-    """What cannot be true of a healthy critic, in words."""
+def q_limit(spec: Spec, agent: SACConfig, temperature: float) -> float:
+    """The size beyond which a Q value means that the critics have diverged; infinite where no bound is known.
+
+    Without entropy in the target, Q is a return: at most R = max |return_range|. It may exceed R while it is learned, not 10-fold.
+
+    With `backup_entropy` the target of every step contains the discounted entropy of the next action too:
+
+        y = r + γ (Q' - α log π')   so   |Q| <= R + (γ + γ² + ...) α |log π|  =  R + γ / (1 - γ) α |log π|
+
+    For α the highest temperature of the states judged good so far is taken, because Q remembers it long after α has fallen. The
+    temperature of a state not yet judged is left out, since one that runs away would make any Q look possible. In the mean over
+    actions, -log π is an entropy: per action axis at most log 2 (uniform on [-1, 1]), and at least that of a Gaussian as narrow as
+    `std_min` allows, log(std_min sqrt(2 π e)). Learned policies stay far from that, near the target entropy.
+    """
+    if spec.return_range is None:
+        return math.inf
+    limit = DIVERGED * max(abs(bound) for bound in spec.return_range)
+    if not agent.backup_entropy:
+        return limit
+    if agent.discount == 1.0:
+        return math.inf
+    narrowest = math.log(max(agent.std_min, 1e-30) * math.sqrt(2 * math.pi * math.e))
+    largest_entropy = spec.action_dim * max(math.log(2), abs(narrowest))
+    return limit + agent.discount / (1 - agent.discount) * temperature * largest_entropy
+
+
+def impossible(metrics: Metrics, limit: float) -> str | None:
+    """What cannot be true of a healthy critic, in words; None if all is well."""
     for name, value in metrics.items():
         if not np.isfinite(value):
             return f"{name} is {value}"
-    if spec.return_range is not None:
-        limit = DIVERGED * max(abs(bound) for bound in spec.return_range)
-        for name in ("critic/predicted_qs", "critic/target_qs", "critic/q_max"):
-            if abs(metrics.get(name, 0.0)) > limit:
-                return f"{name} is {metrics[name]:.3g}, beyond {limit:g} ({DIVERGED:g} times the largest return)"
+    for name in ("critic/predicted_qs", "critic/target_qs", "critic/q_max"):
+        if abs(metrics.get(name, 0.0)) > limit:
+            return f"{name} is {metrics[name]:.3g}, beyond {limit:.4g} (the most that rewards and entropy can be worth)"
     return None

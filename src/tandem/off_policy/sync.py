@@ -1,7 +1,7 @@
-"""Synchronous training: actor and learner in one thread, k steps of the environments for each learner step.
+"""Synchronous training: actor and learner take turns in one thread.
 
-Reproducible to the last bit on the same machine, and resumable the same way. Nothing is waited for that need not be: an update is
-computed in the background while the simulations make their next step.
+Reproducible to the last bit on the same machine, and resumable the same way. An update is computed in the background while the
+simulations make their next step.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def train(
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     if config.operator in DEVICES or config.reward_source == "person":
         raise ConfigError(
-            f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': in turns there is no pace of the "
-            "real world, so no person can take part. Leave --sync out, or use --operator person:scripted."
+            f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "
+            "real time, so no person can take part. Leave --sync out, or use --operator person:scripted."
         )
     nobody = config.operator == "browser"  # there is no page to a run without a port
     operators, _ = make_operators("none" if nobody else config.operator, spec, config.num_envs, config.seed)
@@ -66,7 +66,10 @@ def train(
         else:
             _begin(trainer, actor, start)
         with interruptible(trainer):
-            reason = _loop(trainer, actor)
+            try:
+                reason = _loop(trainer, actor)
+            finally:
+                trainer.write_row()
         trainer.save(actor.state())
         summary = trainer.finish(reason)
     run.close()
@@ -80,25 +83,25 @@ def _begin(trainer: Trainer, actor: Actor, start: PolicySnapshot | None) -> None
 
 
 def _loop(trainer: Trainer, actor: Actor) -> str:
-    """Until something says stop; returns the reason."""
-    trainer.check_limits()  # a run that was at its end when it was resumed is still there
+    """Train until a limit or a signal stops it; returns the reason."""
+    trainer.check_limits()  # a finished run that is resumed is still finished
     while True:
         while trainer.progress.credit >= 1 and trainer.stop_reason is None:
             trainer.step()
             if trainer.checkpoint_due:
                 trainer.save(actor.state())
         if trainer.stop_reason is not None:
-            return trainer.stop_reason  # no step of the environment that nothing would be learned from
+            return trainer.stop_reason  # without another actor step, from which nothing would be learned
         actor.step()
-        trainer.take_in()
+        trainer.receive()
 
 
 def _restore(trainer: Trainer, actor: Actor, journal: Journal) -> None:
-    """Where the newest checkpoint was; in simulation bit for bit, elsewhere with the same data and a new episode."""
+    """Continue from the newest checkpoint: in our simulations bit for bit, elsewhere with the same data and a new episode."""
     checkpoint = trainer.newest_checkpoint()
     saved = checkpoint.loops["actor"]
     if saved is not None and saved["env"] is not None:
-        journal.forget_after(checkpoint.meta["ord"])  # they will be lived again, the same
+        journal.forget_after(checkpoint.meta["ord"])  # the same steps will be made again
     trainer.restore(checkpoint, journal)
     if trainer.learner.snapshot is not None:
         trainer.link.publish(trainer.learner.snapshot)  # the actor may not have taken it yet

@@ -1,7 +1,7 @@
 """The trainer: a learner with a run folder. It logs, evaluates, keeps the best policy, saves, restores and knows when to stop.
 
-It is the same whether the actor lives in the same thread (`train.py`) or in other processes (`loop` below, on the folder's end of the
-link). It never touches a socket.
+Two loops drive it: `sync.py`, with the actor in the same thread, and `trainer_process.py`, with actors in other processes that meet
+it in the run folder. It never touches a socket.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,29 +30,42 @@ from tandem.runs.stopping import INTERRUPTED
 from tandem.types import Metrics, PolicySnapshot, Spec, Transition
 
 Watch = Callable[[dict[str, Any]], Iterable[str]]
-"""Is shown every row of metrics; what it finds wrong it says once, in words."""
+"""Gets every row of metrics; returns new warnings, in words."""
 
 
 class TrainerLink(LearnerLink, Protocol):
-    """A learner's end that knows how far it has read."""
+    """A learner's end of a link over a journal."""
 
     ord: int
+    """The last row of the journal that was received."""
 
 
 @dataclass
 class Progress:
-    """What the choice of the best policy and the end of the run depend on."""
+    """What decides which policy is best and when the run ends."""
 
     credit: float = 0.0
-    """Learner steps that the steps of the environments have earned and that were not made yet."""
+    """Learner steps that actor steps have earned and that were not made yet."""
     best: float = -math.inf
     best_step: int = -1
     reached: int = 0
     """Evaluations in a row at or above `stop_success`."""
 
 
+@dataclass(frozen=True)
+class Row:
+    """A row of metrics whose numbers are still being computed."""
+
+    clocks: Clocks
+    wall_s: float
+    update: Mapping[str, Any]
+    """Metrics of the learner step in `clocks`, on the device."""
+    known: Metrics
+    """The other metrics, as they were at that step."""
+
+
 class Trainer:
-    """The learner and everything that is done around its steps."""
+    """A learner, and everything that is done around its steps."""
 
     def __init__(
         self, config: TrainConfig, run: RunFolder, spec: Spec, demos: Sequence[Transition], display: Display, link: TrainerLink
@@ -66,14 +79,17 @@ class Trainer:
         self.best: PolicySnapshot | None = None
         self.stop_reason: str | None = None
         self.evaluating: Callable[[], None] = lambda: None
-        """Called at every step of an evaluation, for whoever must know that learning pauses for it and that this is alive."""
+        """Called at every step of an evaluation, so that the loop can tell the hub that the trainer is alive."""
         self.watch: Watch = lambda row: ()
         self._busy_s = 0.0
+        self._row: Row | None = None
+        self._logged: Metrics = {}
+        """Metrics of the update in the row that was written last."""
         self._said: set[str] = set()
         self.log(f"demo buffer size: {len(self.learner.demos)}")
 
     def log(self, line: str) -> None:
-        """Every line goes to train.log; the first of its kind to the terminal too."""
+        """Write a line to train.log; the first of its kind also goes to the terminal."""
         self.run.log_line(line)
         kind = line.split(" at step")[0].split(" (")[0]
         if self.display.verbose or kind not in self._said:
@@ -85,20 +101,20 @@ class Trainer:
         return Clocks(self.learner.steps, self.learner.received, self.learner.version)
 
     def begin(self, start: PolicySnapshot | None) -> None:
-        """A new run, from random parameters or from a policy that exists; the actors get it before they move."""
+        """Start a new run from random parameters or from an existing policy. The actors get the first policy after pretraining."""
         self.run.event("started", seed=self.config.seed, init_from=None if start is None else start.hash, **this_machine())
         self.log(f"online buffer size: {len(self.learner.online)}")
         if start is not None:
             self.learner.start_from(start)
-        while self.learner.steps < self.config.pretrain_steps:
-            self.learner.step()
+        while self.learner.pretraining:
+            self._update()
             self.display.waiting("training on demonstrations alone", self.learner.steps, self.config.pretrain_steps)
         self.learner.publish()
         self.log("sent initial network to actor")
 
-    def take_in(self) -> int:
-        """What the environments lived through; each step earns `updates_per_actor_step` learner steps once training may start."""
-        new = self.learner.take_in()
+    def receive(self) -> int:
+        """Store what arrived from the actors; each step earns `updates_per_actor_step` learner steps once training may start."""
+        new = self.learner.receive()
         if self.learner.ready:
             self.progress.credit += self.config.updates_per_actor_step * new
         else:
@@ -107,18 +123,37 @@ class Trainer:
         return new
 
     def step(self) -> None:
-        """One learner step, paid for, and what follows from it."""
+        """One learner step that actor steps have earned; then log, evaluate and look at the limits."""
         self.progress.credit -= 1
-        began = time.perf_counter()
-        self.learner.step()
-        self._busy_s += time.perf_counter() - began
+        self._update()
         config, step = self.config, self.learner.steps
-        if step % config.log_period == 0:
-            self.report(self.learner.latest | self.learner.policy_metrics | self.learner.episodes.metrics() | self._clock_metrics())
-        self.display.training(self.clocks, config.max_steps, self.learner.episodes.in_words, self.learner.latest, self._seconds_left())
+        self.display.training(self.clocks, config.max_steps, self.learner.episodes.in_words, self._logged, self._seconds_left())
         if config.eval_period and step % config.eval_period == 0 and self._worth_evaluating():
+            self.write_row()
             self.evaluate()
         self.check_limits()
+
+    def _update(self) -> None:
+        """One learner step. Every `log_period` steps it makes a row of metrics, and writes the row before.
+
+        The update is still being computed on the device when this returns; a row is written one period later, when its numbers are
+        there, so that reading them delays nothing.
+        """
+        began = time.perf_counter()
+        self.learner.update()
+        self._busy_s += time.perf_counter() - began
+        if self.learner.steps % self.config.log_period == 0:
+            self.write_row()
+            known = self.learner.policy_metrics | self.learner.episodes.metrics() | self._clock_metrics()
+            self._row = Row(self.clocks, self.run.wall_s, self.learner.metrics, known)
+
+    def write_row(self) -> None:
+        """Write the row that waits for its numbers, if there is one: before anything later is written, and before a checkpoint."""
+        if self._row is None:
+            return
+        row, self._row = self._row, None
+        self._logged = {name: float(value) for name, value in row.update.items()}
+        self.report(self._logged | row.known, row.clocks, row.wall_s)
 
     def stop(self, reason: str) -> None:
         self.stop_reason = reason
@@ -127,17 +162,19 @@ class Trainer:
     def checkpoint_due(self) -> bool:
         return self.learner.steps % self.config.checkpoint_period == 0
 
-    def report(self, metrics: Metrics) -> None:
-        row = self.run.log_metrics(self.clocks, metrics)
-        self.display.metrics_row(self.clocks, metrics)
+    def report(self, metrics: Metrics, clocks: Clocks | None = None, wall_s: float | None = None) -> None:
+        """Log a row of metrics, under the clocks of now unless others are given, and show it to the doctor."""
+        clocks = clocks or self.clocks
+        row = self.run.log_metrics(clocks, metrics, wall_s)
+        self.display.metrics_row(clocks, metrics)
         for warning in self.watch(row):
             self.run.event("warned", learner_step=self.learner.steps, warning=warning)
             self.log(warning)
 
     def _worth_evaluating(self) -> bool:
-        """A policy that fails takes the longest to evaluate and is not the one to stop with: it waits until half of what is wanted.
+        """With `stop_success`, whether training episodes without help succeed at least half as often.
 
-        By what it does without a person, who is not there when it is evaluated.
+        A policy that fails takes the longest to evaluate, and the run would not stop with it.
         """
         if self.config.stop_success is None:
             return True
@@ -156,7 +193,7 @@ class Trainer:
     def _clock_metrics(self) -> Metrics:
         busy_s, self._busy_s = self._busy_s, 0.0
         return {
-            # while the learner is what everyone waits for, this is what a step takes; otherwise less, because it ends in the background
+            # the time of a step while the learner is the bottleneck; less otherwise, because an update ends in the background
             "clock/learner_step_ms": 1e3 * busy_s / self.config.log_period,
             "clock/policy_lag": float(self.learner.version - self.learner.acted_with),
             "clock/online_transitions": float(len(self.learner.online)),
@@ -187,7 +224,8 @@ class Trainer:
                 self.stop(f"stop_success ({self.config.stop_success:g}) reached in {self.progress.reached} evaluations in a row")
 
     def save(self, actor: dict[str, Any] | None = None) -> Path:
-        """A checkpoint; `actor` is what an actor in the same thread needs to go on as if nothing had happened."""
+        """Write a checkpoint. `actor` is the state of an actor in the same thread, for an exact resume."""
+        self.write_row()
         arrays, learner = self.learner.checkpoint()
         meta = {
             "actor_step": self.learner.received,
@@ -200,21 +238,20 @@ class Trainer:
         return write_checkpoint(self.run.checkpoints, self.learner.steps, arrays, loops, meta)
 
     def newest_checkpoint(self) -> Checkpoint:
-        """To be restored from; one of another spec is refused."""
+        """The newest checkpoint of this run; one of another spec is refused."""
         checkpoint = read_checkpoint(newest_checkpoint(self.run.checkpoints))
         if checkpoint.meta["spec_hash"] != self.spec.hash:
             raise SpecMismatch(f"run {self.run.path} was trained on another spec: {'; '.join(self.spec.difference(self.run.spec))}")
         return checkpoint
 
     def restore(self, checkpoint: Checkpoint, journal: Journal) -> None:
-        """The state at the checkpoint, with the data that it had then; what came later is read again, in the same order."""
+        """Continue from a checkpoint, with the data of that time. Later steps will be received again, in the same order."""
         meta = checkpoint.meta
         self.run.wall_before = meta["wall_s"]
         self.run.next_incarnation()
-        start = journal.start_of_last(self.config.replay_buffer_capacity, up_to_ord=meta["ord"])
-        # corrections stay among the demonstrations however long ago they were, so they are looked for before that too
-        self.learner.demos.extend(step for _, step in journal.read(up_to_ord=start) if step.intervened)
-        self.learner.remember([step for _, step in journal.read(start, up_to_ord=meta["ord"])])
+        received = (step for _, step in journal.read(up_to_ord=meta["ord"], with_discarded=True))
+        oldest = checkpoint.loops["learner"].get("oldest", {}).get("online") or 0
+        self.learner.refill(received, journal.discarded(), oldest)
         self.link.ord = meta["ord"]
         self.learner.restore(dict(checkpoint.agent), checkpoint.loops["learner"])
         self.progress = Progress(**checkpoint.loops["progress"])
@@ -234,7 +271,7 @@ class Trainer:
             "stopped": reason,
             **dataclasses.asdict(self.clocks),
             "minutes": self.run.wall_s / 60,
-            "trail": self.learner.trail,
+            "received_digest": self.learner.received_digest,
             "demo_transitions": len(self.learner.demos),
             "demo_seconds": self._demo_seconds,
             "rolled_back": self.learner.rolled_back,

@@ -1,6 +1,7 @@
-"""The trainer as a process of its own, beside a hub and actors: it reads the journal, learns, and leaves policies in the run folder.
+"""The trainer as a process of its own: it reads the journal, learns, and leaves policies in the run folder.
 
-Nothing here touches a socket, and nobody waits for it: the hub goes on when it stops, and it goes on when the hub does.
+Hub and actors are other processes. The trainer opens no socket and blocks nobody: the hub keeps running when the trainer stops, and
+the trainer keeps running when the hub stops.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from tandem.runs.folder import RunFolder
 from tandem.runs.stopping import interruptible
 
 _IDLE_S = 0.002
-"""How long it waits when there is nothing to learn from yet."""
+"""Pause of the loop while there is nothing to learn from."""
 
 
-def train_beside(
+def run_trainer(
     config: TrainConfig, path: Path, display: Display, init_from: Path | None = None, watch: Watch | None = None
 ) -> dict[str, Any]:
-    """Begin a run whose folder exists, or go on with it where its newest checkpoint is; returns the summary."""
+    """Start a run whose folder exists, or continue it from its newest checkpoint; returns the summary."""
     run = RunFolder.open(path)
     spec = run.spec
     demos = [step for file in config.demos for step in load_demos(file, spec)]
@@ -37,14 +38,17 @@ def train_beside(
     with display:
         trainer = Trainer(config, run, spec, demos, display, link)
         trainer.watch = watch or trainer.watch
-        beside = Beside(trainer, link)
+        loop = TrainerLoop(trainer, link)
         if run.has_checkpoint():
-            beside.restore()
+            loop.restore()
         else:
-            beside.begin(init_from)
+            loop.begin(init_from)
         with interruptible(trainer):
-            reason = beside.loop()
-        beside.say_where("stopped")
+            try:
+                reason = loop.run()
+            finally:
+                trainer.write_row()
+        loop.beat("stopped")
         trainer.save()
         summary = trainer.finish(reason)
     link.close()
@@ -52,16 +56,16 @@ def train_beside(
     return summary
 
 
-class Beside:
-    """The loop of a trainer whose actors are elsewhere."""
+class TrainerLoop:
+    """The loop of a trainer whose actors are other processes."""
 
     def __init__(self, trainer: Trainer, link: TrainerEnd) -> None:
         self.trainer, self._link = trainer, link
         self.paused = False
-        trainer.evaluating = lambda: self.say_where("evaluating")
+        trainer.evaluating = lambda: self.beat("evaluating")
 
     def begin(self, init_from: Path | None) -> None:
-        """From the start. Steps may be there already: a trainer that died before its first checkpoint begins again with them."""
+        """Start from the beginning. A trainer that died before its first checkpoint finds steps in the journal and uses them."""
         trainer = self.trainer
         if trainer.run.version_file.exists():
             trainer.run.next_incarnation()
@@ -69,51 +73,54 @@ class Beside:
         trainer.begin(None if init_from is None else starting_policy(init_from, spec, config.agent, config.seed, trainer.display.say))
 
     def restore(self) -> None:
-        """From the newest checkpoint, and under a version that nobody has seen: what was published after it is not unsaid, but followed."""
+        """Continue from the newest checkpoint. Its policy is published under a new version, above all that were published before."""
         trainer = self.trainer
         checkpoint = trainer.newest_checkpoint()
         with open_journal(trainer.run.path, trainer.spec, read_only=True) as journal:
             trainer.restore(checkpoint, journal)
         trainer.learner.publish()
 
-    def loop(self) -> str:
-        """Until something says stop; returns the reason."""
+    def run(self) -> str:
+        """Train until a limit, a command or a signal stops it; returns the reason."""
         trainer = self.trainer
         trainer.check_limits()
         while trainer.stop_reason is None:
-            for order in self._link.commands():
-                self._obey(order)
-            new = trainer.take_in()
+            for command in self._link.commands():
+                self.handle_command(command)
+            new = trainer.receive()
             if self.paused:
-                self.say_where("paused")
+                self.beat("paused")
                 time.sleep(_IDLE_S)
             elif trainer.learner.ready and trainer.progress.credit >= 1:
-                self.say_where("training")
+                self.beat("training")
                 trainer.step()
                 if trainer.checkpoint_due:
                     trainer.save()
             else:
-                self.say_where("training" if trainer.learner.ready else "filling")
+                self.beat("training" if trainer.learner.ready else "filling")
                 trainer.check_limits()
                 if not new:
                     time.sleep(_IDLE_S)
         return trainer.stop_reason
 
-    def say_where(self, phase: str) -> None:
+    def beat(self, phase: str) -> None:
+        """Tell the hub how far training is, and that the trainer is alive."""
         learner, ratio = self.trainer.learner, self.trainer.config.updates_per_actor_step
         # Not simply `training_starts`: a run may have been resumed with another ratio, or have trained on demonstrations alone first.
         before = math.ceil(learner.received - (learner.steps + self.trainer.progress.credit) / ratio)
         self._link.beat(learner_step=learner.steps, phase=phase, steps_before=before, updates_per_actor_step=ratio)
 
-    def _obey(self, order: Command) -> None:
-        trainer = self.trainer
-        trainer.run.event("command", command=order.command, learner_step=trainer.learner.steps)
-        trainer.display.say(f"asked to {order.command} at learner step {trainer.learner.steps:,}")
-        if order.command in ("pause", "resume"):
-            self.paused = order.command == "pause"
-        elif order.command == "checkpoint":
+    def handle_command(self, command: Command) -> None:
+        """Do what a person asked the trainer to do."""
+        trainer, what = self.trainer, command.command
+        trainer.run.event("command", command=what, learner_step=trainer.learner.steps)
+        trainer.display.say(f"asked to {what} at learner step {trainer.learner.steps:,}")
+        if what in ("pause", "resume"):
+            self.paused = what == "pause"
+        elif what == "checkpoint":
             trainer.save()
-        elif order.command == "evaluate":
+        elif what == "evaluate":
+            trainer.write_row()
             trainer.evaluate()
-        elif order.command == "stop":
+        elif what == "stop":
             trainer.stop("stopped by a command")

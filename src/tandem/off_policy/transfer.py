@@ -1,13 +1,13 @@
-"""A policy that PPO learned as the start of RLPD.
+"""Start RLPD from a policy that PPO learned.
 
-The two are not the same kind of function. PPO's sees unclipped observations through a running normaliser and clips what a Gaussian
-gives to [-1, 1]; SAC's sees scaled, clipped observations and squashes by tanh; the networks differ in depth, units, activation and
-LayerNorm. No rearrangement of weights makes one of the other, so SAC's actor is taught to do what PPO's does, where PPO's goes:
+The two policies are different functions. PPO's takes unclipped observations through a running normaliser and clips a Gaussian to
+[-1, 1]; SAC's takes scaled, clipped observations and squashes by tanh. The networks differ in depth, units, activation and
+LayerNorm. Weights cannot be copied, so SAC's actor is cloned from PPO's actions in states that PPO's policy visits:
 
-    what is kept          the most likely action, in states that the policy visits with its own noise, to an error that is reported
-    what is approximated  actions at the bounds: tanh comes close to ±1 and never reaches it
-    what is set           the spread: PPO's mean std (at most 0.5), the same everywhere; SAC's temperature takes it from there
-    what is not kept      the values: PPO's critic values states under its own reward, SAC's critics value actions under the task's
+    kept          the most likely action, in states that the policy visits with its own noise, up to an error that is reported
+    approximated  actions at the bounds: tanh comes close to ±1 and never reaches it
+    set           the std: PPO's mean std (at most 0.5), the same everywhere; SAC's temperature changes it from there
+    not kept      the values: PPO's critic values states under its own reward, SAC's critics value actions under the task's
 
 Cloning takes seconds and works for any pair of settings, so it is done even where the shapes happen to agree.
 """
@@ -29,18 +29,18 @@ from tandem.types import PolicySnapshot, Spec
 
 ROWS = 16
 STEPS = 10_000
-"""States in which the two policies are made to agree."""
+"""States in which the two policies should agree."""
 LARGEST_STD = 0.5
 
 
 def starting_policy(path: Path, spec: Spec, network: SACConfig, seed: int, say: Callable[[str], None]) -> PolicySnapshot:
-    """The policy of another run, for RLPD to start with; PPO's is of another kind, and cloned."""
+    """The policy of another run for RLPD to start from; a policy of PPO is cloned."""
     snapshot = policy_to_start_from(path, spec)
     if not learned_by_ppo(snapshot):
         return snapshot
     say(f"cloning the PPO policy of {path} (iteration {snapshot.learner_step:,})")
     snapshot, difference = as_sac_policy(snapshot, spec, network, seed)
-    say(f"its actions are met to {difference:.3f} (root mean square)")
+    say(f"the clone's actions differ by {difference:.3f} (root mean square)")
     return snapshot
 
 
@@ -49,7 +49,7 @@ def learned_by_ppo(snapshot: PolicySnapshot) -> bool:
 
 
 def as_sac_policy(snapshot: PolicySnapshot, spec: Spec, network: SACConfig, seed: int = 0) -> tuple[PolicySnapshot, float]:
-    """SAC's actor that does what this policy does, and the root mean squared difference between their actions."""
+    """A clone of this policy as SAC's actor, and the root mean squared difference between their actions."""
     teacher = NumpyGaussian(snapshot.parameters)
     observations, actions, episodes, std = _visited(teacher, spec, seed)
     config = BCConfig(std=min(std, LARGEST_STD), learning_rate=1e-3, eval_period=200, patience=3, max_steps=4000)
@@ -59,9 +59,9 @@ def as_sac_policy(snapshot: PolicySnapshot, spec: Spec, network: SACConfig, seed
 
 
 def _visited(teacher: NumpyGaussian, spec: Spec, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Observations as SAC sees them, what the teacher would do there, episodes, and the teacher's mean std.
+    """Observations as SAC gets them, the teacher's actions there, episode numbers, and the teacher's mean std.
 
-    It moves with its noise: a pupil that has only seen the ideal path does not know what to do beside it.
+    The teacher acts with its noise: a clone that has only seen the ideal path does not know what to do off it.
     """
     env, layout, random = make_batch(spec.task, ROWS), Layout(spec), np.random.default_rng([seed, 5])
     observation, _ = env.reset(seed=10_000 * seed)

@@ -81,12 +81,12 @@ def _hub(path: str, settings: str) -> None:
 def _trainer(path: str, settings: str) -> None:
     from tandem.doctor.watch import watch_trainer
     from tandem.off_policy.recipes import config_from
-    from tandem.off_policy.trainer_process import train_beside
+    from tandem.off_policy.trainer_process import run_trainer
     from tandem.runs.display import Display
 
     run, asked = Path(path), json.loads(settings)
     os.nice(5)  # an actor on the same machine has its control period to keep
-    train_beside(
+    run_trainer(
         config_from(asked["config"]),
         run,
         Display(asked["mode"], verbose=asked["verbose"]),

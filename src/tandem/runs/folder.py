@@ -171,9 +171,10 @@ class RunFolder:
 
     # ---- what is written down
 
-    def log_metrics(self, clocks: Clocks, metrics: Metrics) -> dict[str, Any]:
-        """Append one row and return it. Every row has all the clocks."""
-        row = {**dataclasses.asdict(clocks), "wall_s": round(self.wall_s, 3), "incarnation": self.incarnation, **metrics}
+    def log_metrics(self, clocks: Clocks, metrics: Metrics, wall_s: float | None = None) -> dict[str, Any]:
+        """Append one row and return it. Every row has all the clocks; `wall_s` is the present one unless given."""
+        wall_s = self.wall_s if wall_s is None else wall_s
+        row = {**dataclasses.asdict(clocks), "wall_s": round(wall_s, 3), "incarnation": self.incarnation, **metrics}
         with contextlib.suppress(OSError):
             append_rows(self.metrics_file, [row])
         self.loggers.log(clocks.learner_step, metrics)

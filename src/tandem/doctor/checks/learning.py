@@ -15,7 +15,9 @@ def critic_diverged(records: Records) -> Finding | None:
     """There was a recent roll-back, or Q is far beyond the largest return."""
     now = records.clocks.learner_step
     back = records.events_of("rolled_back")
-    bound = max(abs(value) for value in records.spec.return_range) if records.spec.return_range else None
+    # with entropy in the target, Q exceeds the returns by far; the learner judges such values itself and rolls back
+    known = records.spec.return_range is not None and not records.setting("backup_entropy")
+    bound = max(abs(value) for value in records.spec.return_range or ()) if known else None
     qs = records.newest("critic/predicted_qs", 5)
     beyond = bound is not None and len(qs) > 0 and not (np.abs(qs) <= limits.DIVERGED_Q * bound).all()
     recent = [event for event in back if now - event.get("learner_step", 0) <= limits.RECENT_STEPS]
@@ -35,7 +37,7 @@ def critic_diverged(records: Records) -> Finding | None:
 
 def q_overestimated(records: Records) -> Finding | None:
     qs = records.newest("critic/predicted_qs", 20)
-    if records.spec.return_range is None or not len(qs) or records.clocks.learner_step < 200:
+    if records.spec.return_range is None or not len(qs) or records.clocks.learner_step < 200 or records.setting("backup_entropy"):
         return None
     low, high = records.spec.return_range
     margin = limits.OVERESTIMATED * (high - low)

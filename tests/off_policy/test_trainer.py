@@ -1,0 +1,175 @@
+"""What the trainer does around the learner's steps: rows of metrics, pretraining, evaluations, the end, and going on."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tandem.agents.sac import SAC, SACConfig
+from tandem.envs.registry import make, make_expert
+from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.sync import train
+from tandem.programs.record import record_demos
+from tandem.runs.display import Display
+
+SMALL = TrainConfig(
+    task="reach",
+    agent=SACConfig(hidden=(16, 16)),
+    batch_size=16,
+    training_starts=20,
+    steps_per_update=50,
+    eval_period=0,
+    final_episodes=0,
+    num_envs=2,
+    updates_per_actor_step=0.5,
+)
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record_demos(make("reach"), make_expert("reach", 0), 3, tmp_path_factory.mktemp("demos"), seed=0)
+
+
+@pytest.fixture
+def losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The critic loss of every learner step of this process, in order."""
+    found: list[float] = []
+    update = SAC.update
+
+    def counted(self: SAC, state: Any, batch: Any) -> Any:
+        state, metrics = update(self, state, batch)
+        found.append(float(metrics["critic/critic_loss"]))
+        return state, metrics
+
+    monkeypatch.setattr(SAC, "update", counted)
+    return found
+
+
+def rows(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def lived(run: Path) -> list[dict[str, Any]]:
+    """Rows without what depends on the speed of the machine."""
+    unlike = ("wall_s", "incarnation", "clock/learner_step_ms")
+    return [{name: value for name, value in row.items() if name not in unlike} for row in rows(run)]
+
+
+def run(config: TrainConfig, path: Path, **options: Any) -> dict[str, Any]:
+    return train(config, path, Display("quiet"), **options)
+
+
+def test_every_row_has_the_metrics_of_its_own_learner_step(tmp_path: Path, losses: list[float]) -> None:
+    run(replace(SMALL, max_steps=125), tmp_path / "run")
+    found = rows(tmp_path / "run")
+    assert [row["learner_step"] for row in found] == list(range(10, 121, 10)), "every period once, the last one too"
+    for row in found:
+        assert row["critic/critic_loss"] == losses[row["learner_step"] - 1], row["learner_step"]
+        assert row["policy_version"] == 1 + row["learner_step"] // 50
+        assert row["actor_step"] == 18 + 2 * row["learner_step"], "20 before the first learner step, and two for each"
+    assert [row["wall_s"] for row in found] == sorted(row["wall_s"] for row in found)
+
+
+def test_rows_are_in_order_also_around_evaluations_and_checkpoints(tmp_path: Path, losses: list[float]) -> None:
+    run(replace(SMALL, max_steps=60, eval_period=20, eval_episodes=2, checkpoint_period=30), tmp_path / "run")
+    found = [(row["learner_step"], "eval/success" in row) for row in rows(tmp_path / "run")]
+    assert found == [(10, False), (20, False), (20, True), (30, False), (40, False), (40, True), (50, False), (60, False), (60, True)]
+
+
+def test_a_run_in_two_parts_logs_the_same_rows(tmp_path: Path) -> None:
+    run(replace(SMALL, max_steps=125), tmp_path / "whole")
+    run(replace(SMALL, max_steps=65), tmp_path / "parts")
+    run(replace(SMALL, max_steps=125), tmp_path / "parts", resume=True)
+    assert lived(tmp_path / "parts") == lived(tmp_path / "whole")
+
+
+def test_a_run_that_breaks_has_logged_all_of_its_rows(tmp_path: Path, losses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    from tandem.acting.actor import Actor
+
+    step = Actor.step
+
+    def breaking(self: Actor) -> None:
+        if len(losses) >= 35:
+            raise RuntimeError("the robot is gone")
+        step(self)
+
+    monkeypatch.setattr(Actor, "step", breaking)
+    with pytest.raises(RuntimeError, match="gone"):
+        run(replace(SMALL, max_steps=100), tmp_path / "run")
+    assert [row["critic/critic_loss"] for row in rows(tmp_path / "run")] == [losses[9], losses[19], losses[29]]
+
+
+def test_pretraining_is_logged_publishes_nothing_and_comes_before_the_first_step(
+    demos: Path, tmp_path: Path, losses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tandem.acting.actor import Actor
+
+    before: list[int] = []
+    begin = Actor.begin
+    monkeypatch.setattr(Actor, "begin", lambda actor: (before.append(len(losses)), begin(actor))[1])
+    summary = run(replace(SMALL, demos=(demos,), pretrain_steps=120, max_steps=130), tmp_path / "run")
+    assert before == [120], "all updates of pretraining were made before the robot moved"
+    assert summary["learner_step"] == 130 == len(losses)
+    assert summary["policy_version"] == 1, "one publication, after pretraining"
+    found = rows(tmp_path / "run")
+    assert [row["learner_step"] for row in found] == list(range(10, 131, 10))
+    assert [row["critic/critic_loss"] for row in found] == [losses[step - 1] for step in range(10, 131, 10)]
+    assert {row["actor_step"] for row in found[:12]} == {0} and {row["policy_version"] for row in found[:11]} == {0}
+    log = (tmp_path / "run" / "train.log").read_text()
+    assert log.count("Publishing network parameters") == 1 and "Publishing network parameters at step 120" in log
+
+
+def test_a_run_makes_as_many_learner_steps_per_actor_step_as_asked(tmp_path: Path, losses: list[float]) -> None:
+    for ratio, steps in ((0.25, 20), (1.0, 80)):
+        losses.clear()
+        config = replace(SMALL, updates_per_actor_step=ratio, max_steps=steps)
+        summary = run(config, tmp_path / f"run_{ratio}")
+        earned = summary["actor_step"] - 18  # the step that fills the buffer earns its own
+        assert len(losses) == steps and steps <= earned * ratio < steps + 2 * ratio, (ratio, summary["actor_step"])
+
+
+def test_rollback_restores_the_networks(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Critics that jump once to a million: what is checkpointed afterwards values actions as before."""
+    update, made = SAC.update, []
+
+    def jumping(self: SAC, state: Any, batch: Any) -> Any:
+        made.append(1)
+        state, metrics = update(self, state, batch)
+        if len(made) == 55:
+            head = state.critic.members.head
+            state = state._replace(critic=_replace_bias(state.critic, head.bias + 1e6))
+        return state, metrics
+
+    monkeypatch.setattr(SAC, "update", jumping)
+    config = replace(SMALL, demos=(demos,), steps_per_update=20, max_steps=100)
+    summary = run(config, tmp_path / "run")
+    assert summary["rolled_back"] == 1
+    by_step = {row["learner_step"]: row["critic/q_max"] for row in rows(tmp_path / "run")}
+    assert by_step[60] > 1e5 and by_step[70] < 10 and by_step[100] < 10
+
+
+def _replace_bias(critic: Any, bias: Any) -> Any:
+    import equinox as eqx
+
+    return eqx.tree_at(lambda c: c.members.head.bias, critic, bias)
+
+
+def test_an_old_checkpoint_is_still_read(tmp_path: Path) -> None:
+    """Before, the digest had another name, and the oldest step was not saved."""
+    from tandem.codec import pack, unpack
+    from tandem.runs.checkpoint import newest_checkpoint
+
+    run(replace(SMALL, max_steps=30), tmp_path / "run")
+    file = newest_checkpoint(tmp_path / "run" / "checkpoints") / "loops.msgpack"
+    loops = unpack(file.read_bytes())
+    digest = loops["learner"].pop("received_digest")
+    for name in ("oldest", "acted_with", "good_temperature"):
+        del loops["learner"][name]
+    file.write_bytes(pack({**loops, "learner": {**loops["learner"], "trail": digest, "latest": {}}}))
+    summary = run(replace(SMALL, max_steps=60), tmp_path / "run", resume=True)
+    whole = run(replace(SMALL, max_steps=60), tmp_path / "whole")
+    assert summary["actor_step"] == whole["actor_step"] and len(summary["received_digest"]) == 64
+    assert np.isfinite(rows(tmp_path / "run")[-1]["critic/critic_loss"])
