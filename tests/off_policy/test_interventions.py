@@ -105,7 +105,7 @@ def test_corrections_from_before_the_replays_window_are_demonstrations_after_a_r
     assert corrections[0].seq < 60, "the first ones have left the replay of 60 steps"
     with Journal.open(tmp_path / "run" / "journal.db", read_only=False) as journal:
         trainer = trainer_of(config, tmp_path / "run", journal)
-        trainer.restore(trainer.newest_checkpoint(), journal)
+        trainer.restore(trainer.campaign.newest_checkpoint(), journal)
         demos = trainer.learner.demos
         assert demos.inserted == len(corrections)
         newest = demos.rows(np.arange(len(demos)))
@@ -165,7 +165,7 @@ def test_a_resumed_replay_holds_what_the_live_one_held_when_an_episode_was_throw
         live.link.episode_end(end)
         live.receive()
         again = trainer_of(config, tmp_path / "run", journal)
-        again.restore(again.newest_checkpoint(), journal)
+        again.restore(again.campaign.newest_checkpoint(), journal)
         assert len(live.learner.online) < 60, "an episode is gone"
         for name in ("online", "demos"):
             one, other = (getattr(trainer.learner, name) for trainer in (live, again))

@@ -16,8 +16,9 @@ from tandem.link.messages import Command
 from tandem.link.trainer_end import TrainerEnd, open_journal
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import add_loggers
-from tandem.off_policy.trainer import Trainer, Watch
+from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
+from tandem.runs.campaign import Watch
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.stopping import interruptible
@@ -37,7 +38,7 @@ def run_trainer(
     link = TrainerEnd(path, spec)
     with display:
         trainer = Trainer(config, run, spec, demos, display, link)
-        trainer.watch = watch or trainer.watch
+        trainer.campaign.watch = watch or trainer.campaign.watch
         loop = TrainerLoop(trainer, link)
         if run.has_checkpoint():
             loop.restore()
@@ -62,7 +63,7 @@ class TrainerLoop:
     def __init__(self, trainer: Trainer, link: TrainerEnd) -> None:
         self.trainer, self._link = trainer, link
         self.paused = False
-        trainer.evaluating = lambda: self.beat("evaluating")
+        trainer.judge.each_step = lambda: self.beat("evaluating")
 
     def begin(self, init_from: Path | None) -> None:
         """Start from the beginning. A trainer that died before its first checkpoint finds steps in the journal and uses them."""
@@ -75,7 +76,7 @@ class TrainerLoop:
     def restore(self) -> None:
         """Continue from the newest checkpoint. Its policy is published under a new version, above all that were published before."""
         trainer = self.trainer
-        checkpoint = trainer.newest_checkpoint()
+        checkpoint = trainer.campaign.newest_checkpoint()
         with open_journal(trainer.run.path, trainer.spec, read_only=True) as journal:
             trainer.restore(checkpoint, journal)
         trainer.learner.publish()
@@ -121,6 +122,6 @@ class TrainerLoop:
             trainer.save()
         elif what == "evaluate":
             trainer.write_row()
-            trainer.evaluate()
+            trainer.evaluate(scheduled=False)
         elif what == "stop":
             trainer.stop("stopped by a command")
