@@ -40,8 +40,8 @@ from tandem.acting.actor import Actor
 from tandem.data.journal import Journal
 from tandem.envs.registry import make, make_expert
 from tandem.link.client import ActorClient
-from tandem.link.folder import TrainerEnd
 from tandem.link.hub import Hub
+from tandem.link.trainer_end import TrainerEnd
 from tandem.observations import Layout
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
@@ -100,7 +100,7 @@ def one_run(seed: int, operator: str, demos: Path, path: Path, display: Display,
     summary = train(config, path, display)
     evaluations = [row for row in RunFolder.open(path).metrics() if "eval/success" in row]
     first = next((row["actor_step"] for row in evaluations if row["eval/success"] >= REACHED), None)
-    with Journal.open(path / "journal.db") as journal:
+    with Journal.open(RunFolder(path).journal) as journal:
         helped = np.array([step.intervened for _, step in journal.read()])
     best = max((row["eval/success"] for row in evaluations), default=0.0)
     shares = tuple(float(part.mean()) for part in np.array_split(helped, 10))
@@ -156,7 +156,7 @@ def key_to_action(samples: int) -> np.ndarray:
     spec: Spec = make(TASK).get_wrapper_attr("task_spec")
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
-        RunFolder.create(run, replace(RECIPES[TASK](), task=TASK), spec)
+        RunFolder.create(run, "rlpd", replace(RECIPES[TASK](), task=TASK), spec)
         hub = Hub(run)
         serving = threading.Thread(target=hub.serve, daemon=True)
         serving.start()

@@ -20,7 +20,6 @@ Real processes and sockets on this machine; steps of the gear assembly (some 700
 from __future__ import annotations
 
 import contextlib
-import json as json_module
 import math
 import multiprocessing
 import os
@@ -39,8 +38,9 @@ import tyro
 
 from benchmarks.report import Report
 from tandem.link.client import ActorClient
-from tandem.link.folder import TrainerEnd
 from tandem.link.messages import pack_policy
+from tandem.link.trainer_end import TrainerEnd
+from tandem.runs.folder import RunFolder
 from tandem.types import Entry, PolicySnapshot, Spec, Transition
 
 TARGETS = {
@@ -118,16 +118,13 @@ class HubProcess:
     """A hub that can be killed, frozen, and asked for its processor time."""
 
     def __init__(self, run: Path, spec: Spec, target: Callable[[Path, int], None] = serve) -> None:
-        run.mkdir(parents=True)
-        described = {"task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": {}}
-        (run / "config.json").write_text(json_module.dumps(described))
+        folder = RunFolder.create(run, "recording", {}, spec)
         self.run = run
         self._process = CONTEXT.Process(target=target, args=(run, 0), daemon=True)
         self._process.start()
-        while not (run / "hub.json").exists():
+        while (hub := folder.hub()) is None:
             time.sleep(0.01)
-        self.address = json_module.loads((run / "hub.json").read_text())["address"]
-        self.token = (run / "token").read_text()
+        self.address, self.token = hub["address"], folder.token
 
     def client(self, spec: Spec, spool: Path, **options: Any) -> dict[str, Any]:
         """What an actor's process needs to make its end."""

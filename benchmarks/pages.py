@@ -37,8 +37,8 @@ from benchmarks.intervention import processes, steady, work
 from benchmarks.link import CONTEXT, STATE_SPEC, HubProcess, Processes, Steps, Trainer, burn, connected
 from benchmarks.report import Report
 from tandem.envs.registry import make
-from tandem.link.folder import TrainerEnd, run_token
 from tandem.link.messages import Scene, View
+from tandem.link.trainer_end import TrainerEnd
 from tandem.off_policy.recipes import RECIPES
 from tandem.programs.actor import ActorArgs, act
 from tandem.runs.folder import RunFolder
@@ -188,7 +188,7 @@ def slowdown(pages: int = PAGES, quick: bool = False) -> dict[str, float]:
         actor[0].recv()
         players = Processes(browsers, [(hub.address, hub.token)])
         trainer = LoggingTrainer()
-        trainer.log_to(hub.run / "metrics.jsonl")
+        trainer.log_to(RunFolder(hub.run).metrics_file)
         os.nice(5)
         rates: dict[bool, list[float]] = {True: [], False: []}
         hub_cpu: dict[bool, list[float]] = {True: [], False: []}
@@ -250,17 +250,17 @@ def steered_run() -> Iterator[str]:
     spec: Spec = make("gear_assembly").get_wrapper_attr("task_spec")
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
-        RunFolder.create(run, replace(RECIPES["gear_assembly"](), task="gear_assembly"), spec)
+        folder = RunFolder.create(run, "rlpd", replace(RECIPES["gear_assembly"](), task="gear_assembly"), spec)
         hub = CONTEXT.Process(target=serve_with_page, args=(run, 0), daemon=True)
         hub.start()
-        while not (run / "hub.json").exists():
+        while not folder.hub_file.exists():
             time.sleep(0.02)
         trainer = TrainerEnd(run, spec)
         trainer.publish(steady(spec))
         trainer.beat(learner_step=1, phase="training", steps_before=0, updates_per_actor_step=1.0)
         try:
             with processes((gear_actor, (run, Path(name) / "spool")), *[(work, ())] * (os.cpu_count() or 1)):
-                yield f"http://{json_module.loads((run / 'hub.json').read_text())['address']}/?token={run_token(run)}"
+                yield f"http://{(folder.hub() or {})['address']}/?token={folder.token}"
         finally:
             trainer.close()
             assert hub.pid is not None

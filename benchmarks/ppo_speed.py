@@ -108,8 +108,8 @@ class Recorded(BatchEnv):
 
 def started(config: OnPolicyConfig, env: VectorEnv, folder: Path) -> OnPolicyRun:
     """A run that has compiled what it needs."""
-    run = RunFolder.create(folder, config, env.task_spec)  # pyright: ignore[reportAttributeAccessIssue]
-    run.loggers.add(TensorBoard(folder / "tensorboard"))
+    run = RunFolder.create(folder, "ppo", config, env.task_spec)  # pyright: ignore[reportAttributeAccessIssue]
+    run.loggers.add(TensorBoard(run.tensorboard))
     parts = OnPolicyRun(config, run, env, Display("quiet"))
     parts.collector.begin()
     for _ in range(2):

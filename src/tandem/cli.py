@@ -475,10 +475,13 @@ def _display(quiet: bool, json: bool, verbose: bool) -> Any:
 
 def _film(run: Path) -> str:
     """What was learned, as a film in the run folder; drawn by a process of its own, which may fail without harm."""
+    from tandem.runs.folder import RunFolder
+
+    videos = RunFolder(run).videos
     with console.status("filming what was learned"):
-        command = [sys.executable, "-m", "tandem.cli", "play", str(run), "--film", "--out", str(run / "videos")]
+        command = [sys.executable, "-m", "tandem.cli", "play", str(run), "--film", "--out", str(videos)]
         done = subprocess.run(command, capture_output=True, text=True)
-    films = sorted((run / "videos").glob("*.mp4"))
+    films = sorted(videos.glob("*.mp4"))
     return str(films[0]) if films else f"none: {(done.stderr.strip().splitlines() or ['the player said nothing'])[-1]}"
 
 

@@ -1,28 +1,69 @@
-"""Onto the disk, whole or not at all; and what people write, read with words for what is wrong."""
+"""Whole files or none: how something gets onto the disk. And settings files that people write, read with clear errors."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tandem.errors import ConfigError, FileMissing, StorageFull
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """The whole new content or the old one, whatever happens: temporary name, fsync, rename."""
-    partial = path.with_name(f".{path.name}.partial")
+def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Write the whole new content or keep the old one, whatever happens: temporary name, fsync, rename.
+
+    `durable=False` leaves out the fsync. That is right for files which another process reads while the run goes on and which are
+    written anew after a power failure (`policy.bin`, `live.json`, `hub.json`): a reader still sees a whole file, and the writer does
+    not wait for the disk.
+    """
     try:
-        with partial.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        with whole_or_nothing(path, durable=durable) as partial:
+            partial.write_bytes(data)
     except OSError as problem:
-        partial.unlink(missing_ok=True)
         raise StorageFull(f"cannot write {path}: {problem.strerror}. What was there before is intact; free space and resume.") from problem
-    sync(path.parent)
+
+
+@contextlib.contextmanager
+def whole_or_nothing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """A temporary path to write a file to; it becomes `path` when the block ends without an error, else it is removed."""
+    partial = partial_path(path)
+    try:
+        yield partial
+        if durable:
+            sync(partial)
+        os.replace(partial, path)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+    if durable:
+        sync(path.parent)
+
+
+def partial_path(path: Path) -> Path:
+    """Hidden, in the same folder, with the same suffix: encoders choose the format by it."""
+    return path.with_name(f".{path.stem}.partial{path.suffix}")
+
+
+def make_once(path: Path, make: Callable[[Path], object]) -> Path:
+    """Create a file that several processes want at the same time: the first one makes it, and all use that one.
+
+    It is made under another name and linked to its own when it is whole, so nobody opens half of it.
+    """
+    if not path.exists():
+        partial = path.with_name(f".{path.name}.{os.getpid()}")
+        partial.unlink(missing_ok=True)
+        try:
+            make(partial)
+            with contextlib.suppress(FileExistsError):
+                os.link(partial, path)
+        except OSError as problem:
+            raise StorageFull(f"cannot write {path}: {problem.strerror}") from problem
+        finally:
+            partial.unlink(missing_ok=True)
+    return path
 
 
 def sync(path: Path) -> None:

@@ -6,10 +6,11 @@ import pytest
 from tandem.acting.evaluate import evaluate, wilson
 from tandem.agents.sac import SACConfig
 from tandem.envs.registry import make
-from tandem.link.folder import Board, TrainerEnd
+from tandem.link.trainer_end import TrainerEnd
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.trainer_process import Beside
+from tandem.runs.board import Board
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.types import Observation
@@ -52,7 +53,7 @@ def test_a_trainer_says_that_it_evaluates_as_long_as_it_does(tmp_path: Path) -> 
     """A page and the doctor call one dead whose heart has not beaten for five seconds; an evaluation may take longer."""
     spec = make("reach").get_wrapper_attr("task_spec")
     config = TrainConfig(task="reach", agent=SACConfig(hidden=(8,)), eval_episodes=2)
-    run = RunFolder.create(tmp_path / "run", config, spec)
+    run = RunFolder.create(tmp_path / "run", "rlpd", config, spec)
     link = TrainerEnd(run.path, spec)
     trainer = Trainer(config, run, spec, [], Display("quiet"), link)
     beside = Beside(trainer, link)

@@ -8,6 +8,7 @@ import pytest
 from tandem.dashboard.episodes import Library
 from tandem.data.journal import Journal
 from tandem.errors import FileMissing
+from tandem.runs.folder import RunInfo
 from tandem.types import Entry, Spec, Transition
 
 SPEC = Spec("toy", {"tcp_pose": Entry((6,), unit="m, rad"), "picture": Entry((4, 4, 3), "uint8")}, Entry((2,)), 10.0, 50)
@@ -29,7 +30,7 @@ def library(tmp_path: Path) -> Library:
         journal.append([step("a", 0, 0, 0), step("b", 0, 0, 0), step("a", 1, 0, 1, by_person=True), step("a", 2, 0, 2, last=True)])
         journal.append([step("a", 3, 1, 0), step("b", 1, 0, 1), step("a", 4, 1, 1)])
         journal.discard([("b", 0)])
-    return Library(tmp_path, {"config": {"demos": ["gone.db"]}})
+    return Library(tmp_path, RunInfo("rlpd", SPEC.task, SPEC, {"demos": ["gone.db"]}))
 
 
 def test_episodes_are_listed_newest_first_and_page_by_page(library: Library) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tandem.dashboard.series import Series, Tail
+from tandem.dashboard.series import Series
 
 
 def append(path: Path, *rows: dict[str, Any], end: str = "\n") -> None:
@@ -17,29 +17,6 @@ def append(path: Path, *rows: dict[str, Any], end: str = "\n") -> None:
 def row(step: int, **metrics: float) -> dict[str, Any]:
     named = {name.replace("__", "/"): value for name, value in metrics.items()}
     return {"learner_step": step, "actor_step": 10 * step, "wall_s": step / 2, "incarnation": 0, **named}
-
-
-def test_a_tail_gives_each_whole_line_once(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    tail = Tail(path)
-    assert tail.rows() == []
-    append(path, {"a": 1}, {"a": 2})
-    append(path, {"a": 3}, end="")  # still being written
-    assert tail.rows() == [{"a": 1}, {"a": 2}]
-    assert tail.rows() == []
-    append(path, {"b": 1}, end="\n")  # after half a line: neither of the two can be read
-    append(path, {"a": 4})
-    assert tail.rows() == [{"a": 4}]
-
-
-def test_a_tail_reads_a_long_file_in_parts_and_never_twice(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    append(path, *({"a": i} for i in range(1000)))
-    tail, seen = Tail(path), []
-    while rows := tail.rows(limit=500):
-        assert len(rows) < 100
-        seen += rows
-    assert [found["a"] for found in seen] == list(range(1000))
 
 
 def test_news_are_what_changed_and_together_they_are_all(tmp_path: Path) -> None:

@@ -58,7 +58,14 @@ def live(
 
 def seen(**parts: Any) -> Records:
     """A run that goes well, but for these parts."""
-    usual = {"config": plain(SMALL) | {"demos": ["demos.db"]}, "live": live(), "path": Path("run"), "written_at": NOW, "machine": MACHINE}
+    usual = {
+        "config": plain(SMALL) | {"demos": ["demos.db"]},
+        "kind": "rlpd",
+        "live": live(),
+        "path": Path("run"),
+        "written_at": NOW,
+        "machine": MACHINE,
+    }
     events = [{"kind": "started", "time": NOW - 100, "host": "here", "tandem": "0.1.0"}, *parts.pop("events", [])]
     return Records(**{"now": NOW, "task": "reach", "spec": SPEC, "events": events} | usual | parts)
 
@@ -165,7 +172,7 @@ def test_a_journal_that_outgrows_the_disk() -> None:
 
 def ppo_run(path: Path, **metrics: float) -> Path:
     """100 iterations as `tandem ppo` logs them."""
-    run = RunFolder.create(path, OnPolicyConfig(task="reach"), SPEC)
+    run = RunFolder.create(path, "ppo", OnPolicyConfig(task="reach"), SPEC)
     run.event("started", seed=0)
     usual = {"Loss/dropped_updates": 0.0, "Loss/updates": 20.0, "Policy/kl": 0.012, "Policy/clip_fraction": 0.2, "Policy/mean_std": 0.5}
     usual |= {"Value/explained_variance": 0.6, "Train/mean_reward": 3.0, "Train/mean_episode_length": 20.0, "Train/mean_success": 0.8}
@@ -201,7 +208,7 @@ def test_a_healthy_ppo_run(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_which_little_is_left(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path / "run", SMALL, SPEC).close()
+    RunFolder.create(tmp_path / "run", "rlpd", SMALL, SPEC).close()
     assert_healthy(tmp_path / "run")
     for name, content in (
         ("metrics.jsonl", b'{"learner_step": 1, "act'),
@@ -221,7 +228,7 @@ def test_this_machine_is_seen() -> None:
 
 
 def test_a_large_file_of_metrics_is_sampled_and_keeps_its_evaluations_and_its_newest_rows(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path / "run", SMALL, SPEC).close()
+    RunFolder.create(tmp_path / "run", "rlpd", SMALL, SPEC).close()
     rows = (
         {"learner_step": n, "actor_step": n, "policy_version": 1, "wall_s": n} | ({"eval/success": 1.0} if n % 999 == 0 else {})
         for n in range(30_000)

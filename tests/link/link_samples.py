@@ -16,6 +16,7 @@ import numpy as np
 import tandem
 from tandem.data.journal import Journal
 from tandem.link.client import ActorClient
+from tandem.runs.folder import RunFolder
 from tandem.types import Entry, PolicySnapshot, Spec, Transition
 from tests.waiting import wait_for
 
@@ -41,9 +42,7 @@ def snapshot(version: int, size: int = 3) -> PolicySnapshot:
 
 
 def make_run(path: Path, spec: Spec = SPEC) -> Path:
-    path.mkdir(parents=True)
-    (path / "config.json").write_text(json.dumps({"task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": {}}))
-    return path
+    return RunFolder.create(path, "recording", {}, spec).path
 
 
 class HubProcess:

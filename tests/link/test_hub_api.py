@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from link_samples import SPEC, HubProcess, client, make_run, snapshot, step
 
-from tandem.link.folder import TrainerEnd
+from tandem.link.trainer_end import TrainerEnd
 from tests.waiting import wait_for
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "link.md"

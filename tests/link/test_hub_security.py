@@ -20,7 +20,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tandem.errors import UntrustedCertificate
-from tandem.link.folder import TrainerEnd
+from tandem.link.trainer_end import TrainerEnd
 from tests.waiting import wait_for
 
 

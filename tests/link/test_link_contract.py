@@ -11,8 +11,8 @@ from link_samples import SPEC, HubProcess, client, make_run, observation, snapsh
 
 from tandem.data.journal import Journal
 from tandem.link.client import ActorClient
-from tandem.link.folder import TrainerEnd
 from tandem.link.inproc import InprocLink
+from tandem.link.trainer_end import TrainerEnd
 from tandem.types import Transition
 from tests.waiting import wait_for
 

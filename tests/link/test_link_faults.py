@@ -17,7 +17,7 @@ from proxy import Proxy
 from tandem.data.journal import Journal
 from tandem.errors import StorageFull
 from tandem.link.client import ActorClient
-from tandem.link.folder import TrainerEnd
+from tandem.link.trainer_end import TrainerEnd
 from tandem.types import Entry, Spec
 from tests.waiting import wait_for
 

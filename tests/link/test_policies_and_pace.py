@@ -12,8 +12,9 @@ from link_samples import SPEC, HubProcess, client, make_run, snapshot, step
 from proxy import Proxy
 
 from tandem.link.credits import burst
-from tandem.link.folder import TrainerEnd
 from tandem.link.messages import Command, EpisodeEnd
+from tandem.link.trainer_end import TrainerEnd
+from tandem.runs.board import Board
 from tandem.types import PolicySnapshot
 from tests.waiting import wait_for
 
@@ -143,20 +144,21 @@ class Trainer(threading.Thread):
 
     def __init__(self, run: Path, u: float, starts: int) -> None:
         super().__init__()
-        self.end = TrainerEnd(run, SPEC)
+        self.end, self.board = TrainerEnd(run, SPEC), Board(run)
         self.u, self.starts, self.learner_step = u, starts, 0
         self.stopping = False
 
     def run(self) -> None:
         while not self.stopping:
             self.end.receive()
-            steps = self.end.actor_steps()
+            steps = self.board["accepted"]
             if steps >= self.starts and self.learner_step <= (steps - self.starts) * self.u + 1:
                 self.learner_step += 1
             else:
                 time.sleep(0.0005)
             self.end.beat(learner_step=self.learner_step, phase="training", steps_before=self.starts, updates_per_actor_step=self.u)
         self.end.close()
+        self.board.close()
 
 
 @pytest.mark.parametrize("actors", [1, 2, 3])

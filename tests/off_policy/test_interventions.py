@@ -69,7 +69,7 @@ def test_corrections_are_flagged_stored_and_demonstrations_from_then_on(demos: P
 
 def test_batches_say_which_actions_were_put_in_the_place_of_a_policys(demos: Path, tmp_path: Path) -> None:
     """A demonstration was a person's too, but there was no policy to correct."""
-    run = RunFolder.create(tmp_path / "run", SMALL, make("reach").get_wrapper_attr("task_spec"))
+    run = RunFolder.create(tmp_path / "run", "rlpd", SMALL, make("reach").get_wrapper_attr("task_spec"))
     shown = load_demos(demos, run.spec)
     assert all(step.intervened and not step.corrected for step in shown)
     own, corrected = replace(shown[0], intervened=False, policy_version=3), replace(shown[1], policy_version=3)

@@ -19,7 +19,7 @@ def quiet() -> Display:
 
 def parts_of(config: OnPolicyConfig, path: Path) -> OnPolicyRun:
     env = make_batch(config.task, config.num_envs)
-    run = RunFolder.create(path, config, env.task_spec)  # pyright: ignore[reportAttributeAccessIssue]
+    run = RunFolder.create(path, "ppo", config, env.task_spec)  # pyright: ignore[reportAttributeAccessIssue]
     parts = OnPolicyRun(config, run, env, quiet())
     parts.collector.begin()
     return parts

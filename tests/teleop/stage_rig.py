@@ -10,8 +10,8 @@ import numpy as np
 
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_batch
-from tandem.link.folder import TrainerEnd
 from tandem.link.hub import Hub
+from tandem.link.trainer_end import TrainerEnd
 from tandem.observations import Layout
 from tandem.programs.actor import ActorArgs, act
 from tandem.types import PolicySnapshot, Spec, Transition

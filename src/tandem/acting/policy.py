@@ -13,6 +13,7 @@ from tandem.networks.numpy_policy import ActingPolicy, NumpyRecurrent, acting_po
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
 from tandem.observations import Layout
 from tandem.runs.checkpoint import read_policy
+from tandem.runs.folder import RunFolder
 from tandem.types import Observation, PolicySnapshot, Spec
 
 Policy = PolicySnapshot | OnnxPolicy
@@ -38,8 +39,7 @@ def policy_file(path: Path, which: str = "best") -> Path:
     """Where the policy of a run folder lies; a file is itself."""
     if path.is_file():
         return path
-    found = path / "checkpoints" / f"{which}.safetensors"
-    return found if found.exists() else path / "checkpoints" / "latest.safetensors"
+    return RunFolder(path).policy(which)
 
 
 def policy_to_start_from(path: Path, spec: Spec) -> PolicySnapshot:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from tandem.data.journal import Journal
 from tandem.errors import FileMissing
+from tandem.runs.folder import RunFolder, RunInfo
 from tandem.types import Spec, Transition
 
 MAX_ENTRY = 64
@@ -21,9 +22,9 @@ _PATH_ENTRIES = ("tcp_pose", "tcp_position", "ee_pose", "pose", "position")
 class Library:
     """The files of a run that hold episodes, each under a short name."""
 
-    def __init__(self, run: Path, described: Mapping[str, Any]) -> None:
-        self._run = run
-        self._demos = [Path(path) for path in (described.get("config") or {}).get("demos", ())]
+    def __init__(self, run: Path, info: RunInfo) -> None:
+        self._journal = RunFolder(run).journal
+        self._demos = [Path(path) for path in info.settings.get("demos", ())]
 
     def files(self) -> list[dict[str, Any]]:
         return [{"name": name, "title": title, "path": str(path)} for name, (title, path) in self._paths().items() if path.exists()]
@@ -58,7 +59,7 @@ class Library:
     def _paths(self) -> dict[str, tuple[str, Path]]:
         """Only these are ever opened, whatever a page asks for."""
         demos = {f"demos{i}": (f"demonstrations: {path.name}", path) for i, path in enumerate(self._demos)}
-        return {"journal": ("this run", self._run / "journal.db"), **demos}
+        return {"journal": ("this run", self._journal), **demos}
 
 
 def _summary(steps: Sequence[Transition]) -> dict[str, Any]:

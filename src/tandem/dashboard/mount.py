@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from tandem.dashboard.episodes import Library
 from tandem.dashboard.socket import Pages, Source
 from tandem.errors import TandemError
 from tandem.link.hub import Hub
+from tandem.runs.folder import RunFolder
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -27,13 +27,13 @@ ASSETS = Path(__file__).parent / "assets"
 def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line: None, mapping: Path | None = None) -> Pages:
     """Once in a process: NiceGUI has one app in all of it. `mapping`: what keys and gamepad do; else RUN/mapping.toml, else ours."""
     # Nothing is stored; but the package makes its folder when it is imported, and that is not to be the working directory.
-    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(source.run / ".page"))
+    os.environ.setdefault("NICEGUI_STORAGE_PATH", str(RunFolder(source.run).page_storage))
     from nicegui import ui
 
     pages = Pages(source, say, mapping)
-    _add_routes(app, pages, Library(source.run, source.described))
+    _add_routes(app, pages, Library(source.run, source.info))
 
-    @ui.page("/", title=f"{source.described.get('task', '')} · Tandem", dark=None)
+    @ui.page("/", title=f"{source.info.task} · Tandem", dark=None)
     def page() -> None:
         _build(ui)
 
@@ -96,15 +96,15 @@ class Fresh(StaticFiles):
 class HubSource:
     """A hub's numbers, for its page."""
 
-    def __init__(self, hub: Hub, described: dict[str, Any]) -> None:
-        self.run, self.stage, self.described = hub.run, hub.stage, described
+    def __init__(self, hub: Hub) -> None:
+        self.run, self.stage, self.info = hub.run, hub.stage, hub.info
         self.live, self.findings = hub.live, hub.findings
 
 
 def mount_on_hub(hub: Hub, say: Callable[[str], None], mapping: Path | None = None) -> None:
     """A page that cannot be made is told of, and the run goes on without one."""
     try:
-        mount(hub.app, HubSource(hub, json.loads((hub.run / "config.json").read_text())), say, mapping)
+        mount(hub.app, HubSource(hub), say, mapping)
     except Exception as fault:  # whatever it is: a page is not worth a run
         with contextlib.suppress(OSError):
             say(f"[PAGE] there is none: {type(fault).__name__}: {fault}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from tandem.runs.folder import Kind
 
 _EPISODE = "environment/episode/"
 
@@ -61,10 +62,11 @@ PPO = (
 )
 
 
-def is_ppo(config: Mapping[str, Any]) -> bool:
-    return "max_iterations" in config
+def in_iterations(kind: Kind) -> bool:
+    """Whether a run of this kind counts iterations over many simulations, with the metrics of rsl_rl."""
+    return kind in ("ppo", "distill")
 
 
-def plots(config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Those of the way this run learns, as a page gets them; which are shown is told by what was logged."""
-    return [asdict(plot) for plot in (PPO if is_ppo(config) else RLPD)]
+def plots(kind: Kind) -> list[dict[str, Any]]:
+    """The plots for this kind of run, as a page gets them; a plot of which nothing was logged is not shown."""
+    return [asdict(plot) for plot in (PPO if in_iterations(kind) else RLPD)]

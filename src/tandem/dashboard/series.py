@@ -6,48 +6,15 @@ stride doubles; so memory, the time of an update and what a page is sent stay sm
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
+from tandem.runs.lines import Tail
+
 AXES = ("learner_step", "actor_step", "wall_s")
 """What a plot can be drawn over: training iterations, steps of the environments, seconds of training."""
 MAX_POINTS = 800
-CHUNK = 2**19
-"""Bytes read at once, so that a long file is read in many small turns."""
-
-
-class Tail:
-    """New whole lines of a file that grows; a file that was replaced by a shorter one is read anew."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._at = path, 0
-
-    def lines(self, limit: int = CHUNK) -> list[bytes]:
-        try:
-            with self.path.open("rb") as file:
-                if file.seek(0, 2) < self._at:
-                    self._at = 0
-                file.seek(self._at)
-                data = file.read(limit)
-        except OSError:
-            return []
-        end = data.rfind(b"\n") + 1
-        self._at += end
-        return data[:end].splitlines()
-
-    def rows(self, limit: int = CHUNK) -> list[dict[str, Any]]:
-        """Lines that are JSON objects; a line that was cut by a crash is left out."""
-        found = []
-        for line in self.lines(limit):
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                found.append(row)
-        return found
 
 
 class Point:

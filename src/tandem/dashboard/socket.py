@@ -25,10 +25,12 @@ from typing import Any, Protocol
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tandem.dashboard.advice import advise, clock_words, expected, figures, reference
-from tandem.dashboard.plots import is_ppo, plots
-from tandem.dashboard.series import Series, Tail
+from tandem.dashboard.plots import in_iterations, plots
+from tandem.dashboard.series import Series
 from tandem.link.messages import Camera, View
 from tandem.link.stage import Stage
+from tandem.runs.folder import RunFolder, RunInfo
+from tandem.runs.lines import Tail
 from tandem.teleop.mapping import Mapping
 
 STATE_S = 0.5
@@ -58,8 +60,8 @@ class Source(Protocol):
         ...
 
     @property
-    def described(self) -> Map[str, Any]:
-        """`config.json`."""
+    def info(self) -> RunInfo:
+        """What `config.json` says."""
         ...
 
     def live(self) -> dict[str, Any]: ...
@@ -119,8 +121,9 @@ class Pages:
     def __init__(self, source: Source, say: Callable[[str], None] = lambda line: None, mapping: Path | None = None) -> None:
         self._source, self._say = source, say
         self._pages: dict[str, Page] = {}
-        self._series = Series(source.run / "metrics.jsonl")
-        self._events = Tail(source.run / "events.jsonl")
+        self._folder = RunFolder(source.run)
+        self._series = Series(self._folder.metrics_file)
+        self._events = Tail(self._folder.events_file)
         self._recent: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self._findings = json.dumps({"kind": "findings", "findings": [], "checklist": []})
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -129,9 +132,9 @@ class Pages:
         self._pictures: dict[str, Camera] = {}
         self._reading = asyncio.Lock()
         self._failed: set[str] = set()
-        own = source.run / "mapping.toml"
+        own = self._folder.mapping_file
         file = mapping or (own if own.exists() else None)
-        self._mapping = None if source.stage is None else Mapping.load(_action_dim(source.described), file)
+        self._mapping = None if source.stage is None else Mapping.load(source.info.spec.action_dim, file)
 
     # ---- one page
 
@@ -175,18 +178,17 @@ class Pages:
         self._watch_what_is_looked_at()
 
     def _hello(self, page: Page) -> dict[str, Any]:
-        described = self._source.described
-        config = described.get("config") or {}
+        info = self._source.info
         return {
             "kind": "hello",
             "page": page.id,
             "run": str(self._source.run),
-            "task": described.get("task", ""),
-            "spec": described.get("spec", {}),
+            "task": info.task,
+            "spec": info.spec.to_json(),
             "live": self._source.stage is not None,
-            "episodes": (self._source.run / "journal.db").exists(),
-            "ppo": is_ppo(config),
-            "plots": plots(config),
+            "episodes": self._folder.journal.exists(),
+            "ppo": in_iterations(info.kind),
+            "plots": plots(info.kind),
             "mapping": None if self._mapping is None else _mapping_for_page(self._mapping),
             "series": self._series.all(),
             "events": list(self._recent),
@@ -321,10 +323,9 @@ class Pages:
 
     def _state(self) -> dict[str, Any]:
         live, stage = self._source.live(), self._source.stage
-        described = self._source.described
-        config = described.get("config") or {}
+        spec, config = self._source.info.spec, self._source.info.settings
         clocks, every = live.get("clocks", {}), int(config.get("steps_per_update") or 0)
-        seen = figures(self._series, clocks, config, (described.get("spec") or {}).get("return_range"))
+        seen = figures(self._series, clocks, config, spec.return_range)
         state = {
             "kind": "state",
             **live,
@@ -413,10 +414,6 @@ def _numbers(values: Any) -> list[float]:
     if not all(math.isfinite(value) for value in numbers):
         raise ValueError("a stick that is no number")
     return numbers
-
-
-def _action_dim(described: Map[str, Any]) -> int:
-    return math.prod(described["spec"]["action"]["shape"])
 
 
 def _mapping_for_page(mapping: Mapping) -> dict[str, Any]:

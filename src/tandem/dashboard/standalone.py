@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import socket
 import time
@@ -17,12 +16,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from tandem.dashboard.mount import mount
-from tandem.dashboard.series import Tail
 from tandem.doctor.diagnosis import diagnose_run
-from tandem.errors import ConfigError, FileMissing
-from tandem.link.folder import run_token
+from tandem.errors import ConfigError
 from tandem.link.guard import Receive, Scope, Send, Strangers, guarded
 from tandem.runs.clocks import hub_clocks
+from tandem.runs.folder import RunFolder, RunInfo, read_json
+from tandem.runs.lines import Tail
 
 Say = Callable[[str], None]
 SILENT_S = 120.0
@@ -36,31 +35,27 @@ class FolderSource:
 
     def __init__(self, run: Path) -> None:
         self.run = run
-        self.described: dict[str, Any] = json.loads((run / "config.json").read_text())
+        self._folder = RunFolder.open(run)
+        self.info: RunInfo = self._folder.info
         self._clocks = {"learner_step": 0, "actor_step": 0, "policy_version": 0}
-        self._metrics = Tail(run / "metrics.jsonl")
+        self._metrics = Tail(self._folder.metrics_file)
 
     def live(self) -> dict[str, Any]:
-        ending = {"over": self._is_over(), "summary": self._summary()}
-        with contextlib.suppress(OSError, ValueError):
-            return json.loads((self.run / "live.json").read_text()) | ending
+        ending = {"over": self._is_over(), "summary": self._folder.summary() or {}}
+        if (live := read_json(self._folder.live_file)) is not None:
+            return live | ending
         while rows := self._metrics.rows():
             self._clocks = {name: rows[-1].get(name, 0) for name in self._clocks}
         phase = "stopped" if ending["over"] else "training"
         counts = {**self._clocks, "learner_steps_per_s": 0.0, "actor_steps_per_s": 0.0, "phase": phase}
-        every = int((self.described.get("config") or {}).get("steps_per_update") or 0)
+        every = int(self.info.settings.get("steps_per_update") or 0)
         return {"status": {}, "clocks": hub_clocks(counts, every) if every else counts, "actors": [], **ending}
 
     def _is_over(self) -> bool:
         """It says so itself, or has said nothing for a while."""
         with contextlib.suppress(OSError):
-            return (self.run / "summary.json").exists() or time.time() - self._metrics.path.stat().st_mtime > SILENT_S
+            return self._folder.summary_file.exists() or time.time() - self._metrics.path.stat().st_mtime > SILENT_S
         return True
-
-    def _summary(self) -> dict[str, Any]:
-        with contextlib.suppress(OSError, ValueError):
-            return json.loads((self.run / "summary.json").read_text())
-        return {}
 
     async def findings(self, lang: str) -> dict[str, Any]:
         return await asyncio.to_thread(diagnose_run, self.run, "zh" if lang == "zh" else "en")
@@ -68,18 +63,17 @@ class FolderSource:
 
 def hub_link(run: Path) -> str | None:
     """The page of the hub that serves this run, with the token in the link; None if none answers."""
-    try:
-        told = json.loads((run / "hub.json").read_text())
-        token = (run / "token").read_text().strip()
-    except (OSError, ValueError):
+    folder = RunFolder(run)
+    hub = folder.hub()
+    if hub is None:
         return None
-    address = reachable(told["address"])
+    address = reachable(hub["address"])
     host, _, port = address.rpartition(":")
     try:  # a hub that was killed leaves its file behind
         socket.create_connection((host.strip("[]"), int(port)), 3).close()
     except OSError:
         return None
-    return f"{'https' if told['tls'] else 'http'}://{address}/?token={token}"
+    return f"{'https' if hub['tls'] else 'http'}://{address}/?token={folder.token}"
 
 
 def reachable(address: str) -> str:
@@ -90,8 +84,7 @@ def reachable(address: str) -> str:
 
 def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, browser: bool = True) -> None:
     """Print where the page is (and open it where there is a screen); a run that is over is served from here until Ctrl-C."""
-    if not (run / "config.json").exists():
-        raise FileMissing(f"{run} is not a run folder: it has no config.json (looked in {run.absolute()})")
+    folder = RunFolder.open(run)
     link = hub_link(run)
     if link is not None:
         say(f"page: {link} (the run is going on)")
@@ -101,10 +94,10 @@ def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, bro
     address = f"{host}:{listening.getsockname()[1]}"
     app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None)
     mount(app, FolderSource(run), say)
-    link = f"http://{reachable(address)}/?token={run_token(run)}"
+    link = f"http://{reachable(address)}/?token={folder.token}"
     say(f"page: {link} (Ctrl-C ends it; no hub serves {run})")
     _open(link, browser)
-    server(app, run_token(run)).run(sockets=[listening])
+    server(app, folder.token).run(sockets=[listening])
 
 
 def server(app: FastAPI, token: str) -> uvicorn.Server:

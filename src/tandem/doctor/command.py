@@ -21,6 +21,7 @@ from tandem.doctor.probe import Probe, parse_address, probe
 from tandem.doctor.records import Records
 from tandem.doctor.show import clock_lines, lines
 from tandem.errors import ConfigError, FileMissing
+from tandem.runs.folder import RunFolder
 from tandem.types import Entry, Spec
 
 Say = Callable[[str], None]
@@ -112,10 +113,9 @@ def _show(diagnosis: Diagnosis, asked: DoctorArgs, say: Say) -> None:
 def _looker(asked: DoctorArgs) -> Callable[[], Diagnosis]:
     what = asked.what or _newest_run()
     path = Path(what)
-    if path.is_dir():
+    if path.exists() or "/" in what.partition("://")[2] or ("://" not in what and "/" in what):
+        RunFolder.open(path)
         return lambda: diagnose_run(path, asked.lang)
-    if "/" in what.partition("://")[2] or ("://" not in what and "/" in what) or path.exists():
-        raise FileMissing(f"{what} is not a run folder (looked in {path.absolute().parent}); give RUN, or HOST:PORT of a hub")
     host, port, tls = parse_address(what, DEFAULT_PORT)
     token = _token(asked.token_file)
     return lambda: from_afar(probe(host, port, token=token, tls=tls, ca=asked.ca, lang=asked.lang), asked.lang)

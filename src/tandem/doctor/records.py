@@ -6,12 +6,10 @@ the newest rows and blocks spread over the rest, of the metrics every k-th row a
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -25,9 +23,11 @@ from tandem.data.validation import Validator
 from tandem.doctor import limits
 from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
-from tandem.errors import FileMissing, FileUnreadable, TandemError
-from tandem.runs.broken import FOLDER
+from tandem.errors import FileMissing, TandemError
+from tandem.runs.checkpoint import AGENT_FILE
 from tandem.runs.clocks import Clocks, Rates, Reading, rates
+from tandem.runs.folder import Kind, RunFolder, read_json
+from tandem.runs.lines import parse_rows, whole_lines
 from tandem.types import Spec, Transition
 
 TAIL = 1000
@@ -124,6 +124,8 @@ class Records:
     task: str
     spec: Spec
     config: Mapping[str, Any] = field(default_factory=dict)
+    kind: Kind | None = None
+    """Which program made the run; None where nobody says (an actor looks at itself)."""
     path: Path | None = None
     rows: Sequence[Mapping[str, Any]] = ()
     events: Sequence[Mapping[str, Any]] = ()
@@ -147,13 +149,6 @@ class Records:
     """Newest actions that were the policy's, `(n, action_dim)`."""
 
     # ---- what it is
-
-    @property
-    def kind(self) -> str:
-        """`rlpd`, `ppo`, or something else (`bc`)."""
-        if "num_steps_per_env" in self.config:
-            return "ppo"
-        return "rlpd" if "steps_per_update" in self.config else "other"
 
     def setting(self, name: str, default: Any = None) -> Any:
         """Of the run, or of its agent."""
@@ -271,74 +266,42 @@ class Records:
 def load_run(path: Path, live: Mapping[str, Any] | None = None, now: float | None = None) -> Records:
     """All that the folder of a run says; `live` from the hub itself, else as the hub last wrote it."""
     now = time.time() if now is None else now
-    described = _described(path)
-    spec = Spec.from_json(described["spec"])
-    events = list(_json_lines(path / "events.jsonl"))
+    run = RunFolder.open(path)
+    info, events = run.info, run.events()
     config = next((event["config"] for event in reversed(events) if event.get("kind") == "resumed" and "config" in event), None)
-    config = config or described.get("config") or {}
-    journal, journal_problem = _journal(path / "journal.db")
+    config = config or info.settings
+    journal, journal_problem = _journal(run.journal)
     return Records(
         now=now,
-        task=described["task"],
-        spec=spec,
+        task=info.task,
+        spec=info.spec,
         config=config,
+        kind=info.kind,
         path=path,
-        rows=_metrics(path / "metrics.jsonl"),
+        rows=_metrics(run.metrics_file),
         events=events,
-        log=_log_marks(path / "train.log"),
-        summary=_summary(path),
-        written_at=_written_at(path),
+        log=_log_marks(run.log_file),
+        summary=_summary(run),
+        written_at=run.written_at(),
         journal=journal,
         journal_problem=journal_problem,
         demos=[_demo_file(_demo_path(path, name)) for name in config.get("demos") or ()],
-        critics_differ=_critics_differ(path / "checkpoints"),
-        broken=sorted((path / FOLDER).glob("*.msgpack"), key=lambda file: file.stat().st_mtime),
-        address=(_json(path / "hub.json") or {}).get("address"),
-        live=_live(live or _json(path / "live.json")),
+        critics_differ=_critics_differ(run),
+        broken=sorted(run.broken.glob("*.msgpack"), key=lambda file: file.stat().st_mtime),
+        address=(run.hub() or {}).get("address"),
+        live=_live(live or read_json(run.live_file)),
         machine=look_at_machine(path),
         own_actions=_own_actions(journal),
     )
 
 
-def _described(path: Path) -> dict[str, Any]:
-    file = path / "config.json"
-    if not file.exists():
-        raise FileMissing(f"{path} is not a run folder: it has no config.json (looked in {path.absolute()})")
-    described = _json(file)
-    if described is None or "spec" not in described or "task" not in described:
-        raise FileUnreadable(f"{file} is damaged. Restore it from a copy.")
-    return described
-
-
-def _json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-
-
-def _json_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Whole rows only: the last may have been cut by a crash."""
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            if isinstance(row, dict):
-                yield row
-
-
 def _metrics(path: Path) -> list[dict[str, Any]]:
-    lines = path.read_bytes().splitlines() if path.exists() else []
+    lines = whole_lines(path)
     if len(lines) > MAX_ROWS:
         every = -(-len(lines) // (MAX_ROWS - NEWEST_ROWS))
         older, newest = lines[:-NEWEST_ROWS], lines[-NEWEST_ROWS:]
         lines = [line for number, line in enumerate(older) if number % every == 0 or b'"eval/' in line] + newest
-    rows = []
-    for line in lines:
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            if isinstance(row, dict) and "learner_step" in row:
-                rows.append(row)
-    return rows
+    return [row for row in parse_rows(lines) if "learner_step" in row]
 
 
 def _log_marks(path: Path) -> LogMarks:
@@ -361,20 +324,12 @@ def _log_marks(path: Path) -> LogMarks:
     )
 
 
-def _summary(path: Path) -> dict[str, Any] | None:
+def _summary(run: RunFolder) -> dict[str, Any] | None:
     """Of the last end, unless the run has gone on since."""
-    file = path / "summary.json"
-    if not file.exists():
+    ended, logged = run.summary_file, run.metrics_file
+    if ended.exists() and logged.exists() and logged.stat().st_mtime > ended.stat().st_mtime + 5:
         return None
-    metrics = path / "metrics.jsonl"
-    if metrics.exists() and metrics.stat().st_mtime > file.stat().st_mtime + 5:
-        return None
-    return _json(file)
-
-
-def _written_at(path: Path) -> float | None:
-    names = ("metrics.jsonl", "events.jsonl", "train.log", "journal.db", "journal.db-wal", "config.json")
-    return max(((path / name).stat().st_mtime for name in names if (path / name).exists()), default=None)
+    return run.summary()
 
 
 def _live(told: Mapping[str, Any] | None) -> Live | None:
@@ -450,16 +405,16 @@ def _recording(path: Path) -> tuple[Recording, int]:
     return recording, len(recording.transitions)
 
 
-def _critics_differ(checkpoints: Path) -> float | None:
+def _critics_differ(run: RunFolder) -> float | None:
     """Critics that share a start, or became one, say the same: an ensemble of one."""
     from safetensors import SafetensorError, safe_open  # late: a run that has no checkpoint yet does not need it
 
-    found = sorted(path for path in checkpoints.glob("[0-9]*") if path.name.isdigit()) if checkpoints.exists() else []
+    found = list(run.checkpoint_folders())
     if not found:
         return None
     differences = []
     try:
-        with safe_open(found[-1] / "agent.safetensors", framework="numpy") as file:
+        with safe_open(found[-1] / AGENT_FILE, framework="numpy") as file:
             for name in file.keys():  # noqa: SIM118  not a dict
                 if name.startswith("critic/members/") and name.endswith("weight"):
                     weights = np.asarray(file.get_tensor(name), np.float64)

@@ -5,7 +5,6 @@ The same checks on less: a part of the records that is not there makes the check
 
 from __future__ import annotations
 
-import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +19,7 @@ from tandem.doctor.findings import NOTE, Finding
 from tandem.doctor.records import Live, Records
 from tandem.doctor.texts import Language, tell
 from tandem.link.client import ActorClient
-from tandem.types import Spec
+from tandem.runs.folder import RunFolder
 
 LOOK_EVERY_ROWS = 20
 ROWS_KEPT = 400
@@ -51,7 +50,7 @@ class Once:
 def watch_trainer(path: Path) -> Callable[[dict[str, Any]], list[str]]:
     """For `Trainer.watch`: looks at the newest rows now and then."""
     rows: deque[dict[str, Any]] = deque(maxlen=ROWS_KEPT)
-    once, described = Once(), {}
+    once, folder = Once(), RunFolder(path)
     count = 0
 
     def watch(row: dict[str, Any]) -> list[str]:
@@ -60,11 +59,9 @@ def watch_trainer(path: Path) -> Callable[[dict[str, Any]], list[str]]:
         count += 1
         if count % LOOK_EVERY_ROWS:
             return []
-        if not described:  # not before there is a folder
-            described.update(json.loads((path / "config.json").read_text()))
-        spec, config = Spec.from_json(described["spec"]), described["config"]
-        records = Records(time.time(), described["task"], spec, config, rows=list(rows))
-        return once.say(run_checks(records), {"run": str(path), "task": described["task"]})
+        info = folder.info  # not before there is a folder
+        records = Records(time.time(), info.task, info.spec, info.settings, info.kind, rows=list(rows))
+        return once.say(run_checks(records), {"run": str(path), "task": info.task})
 
     return watch
 

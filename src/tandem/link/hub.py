@@ -1,7 +1,7 @@
 """The hub: owns the port, the token, the journal and the list of actors. It never computes, and nothing that computes waits for it.
 
 One port for everything: `/link` for actors (WebSocket), `/api/*` for programs (JSON, see docs/link.md), and room for a page.
-With the trainer it shares nothing but the run folder (`link/folder.py`).
+With the trainer it shares nothing but the run folder (`link/trainer_end.py`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import numpy as np
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request
 
-from tandem.errors import ConfigError, HubBusy
+from tandem.errors import ConfigError, HubBusy, StorageFull
+from tandem.files import write_atomically
 from tandem.link import credits
 from tandem.link.actors import ActorLine, Rate
-from tandem.link.folder import Board, open_journal, read_policy_file, run_id, run_info, run_token
 from tandem.link.guard import Receive, Scope, Send, Strangers, guarded
 from tandem.link.messages import (
     ACTOR_COMMANDS,
@@ -55,7 +55,11 @@ from tandem.link.messages import (
     parse,
 )
 from tandem.link.stage import Stage
+from tandem.link.trainer_end import open_journal, read_policy_file
 from tandem.link.writer import Group, Stored, Writer
+from tandem.runs.board import Board
+from tandem.runs.folder import RunFolder
+from tandem.runs.lines import Tail, append_rows, newest_rows
 from tandem.types import Spec
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -100,10 +104,11 @@ class Hub:
         findings: Callable[[dict[str, Any], str], dict[str, Any]] = lambda live, language: {},
     ) -> None:
         self.run, self.host, self._wall, self._say, self._clocks, self._findings = run, host, wall, say, clocks, findings
-        self.info = run_info(run)
-        self.run_id = run_id(run)
-        self._lock = _only_hub(run)
-        self._token = token or run_token(run)
+        self.folder = RunFolder.open(run)
+        self.info = self.folder.info
+        self.run_id = self.folder.run_id
+        self._lock = _only_hub(self.folder)
+        self._token = token or self.folder.token
         self._settings = dict(actor_settings or {})
         self._max_actors, self._timeout_s = max_actors, timeout_s
         self._record_bytes = record_limit(self.info.spec)
@@ -186,7 +191,7 @@ class Hub:
             return
         self._writer.stop()
         self._keep_live(closed=True)
-        (self.run / "hub.json").unlink(missing_ok=True)
+        self.folder.hub_file.unlink(missing_ok=True)
         self._socket.close()
         self._board.close()
         self._journal.close()
@@ -206,10 +211,8 @@ class Hub:
 
     def _listening(self) -> None:
         described = {"address": self.address, "pid": os.getpid(), "tls": self.scheme == "wss", "run": self.run_id}
-        with contextlib.suppress(OSError):
-            partial = self.run / ".hub.json.partial"
-            partial.write_text(json.dumps(described))
-            os.replace(partial, self.run / "hub.json")
+        with contextlib.suppress(StorageFull):
+            write_atomically(self.folder.hub_file, json.dumps(described).encode(), durable=False)
         self._say(f"[HUB] listening on {self.address} ({'TLS' if self.scheme == 'wss' else 'no TLS'}), run {self.run}")
 
     def _soon(self, function: Callable[..., None], *arguments: Any) -> None:
@@ -268,10 +271,8 @@ class Hub:
 
     def _keep_live(self, closed: bool = False) -> None:
         """In the run folder, so that a run can be judged without asking the hub, and after it has gone."""
-        partial = self.run / ".live.json.partial"
-        with contextlib.suppress(OSError):
-            partial.write_text(json.dumps(self.live() | {"closed": closed}))
-            os.replace(partial, self.run / "live.json")
+        with contextlib.suppress(StorageFull):
+            write_atomically(self.folder.live_file, json.dumps(self.live() | {"closed": closed}).encode(), durable=False)
 
     def _take_policy(self, now: float) -> None:
         """Pass on what the trainer published; a file that is damaged or older than what actors have is not."""
@@ -477,9 +478,7 @@ class Hub:
         """To whom it may concern; returns who was told."""
         told = []
         if command.to in ("trainer", "all") and command.command in TRAINER_COMMANDS:
-            line = {"time": self._wall(), "from": asked_by, **command.fields()}
-            with (self.run / "commands.jsonl").open("a") as file:
-                file.write(json.dumps(line) + "\n")
+            append_rows(self.folder.commands_file, [{"time": self._wall(), "from": asked_by, **command.fields()}])
             told.append("trainer")
         if command.command in ACTOR_COMMANDS:
             self.stage.ordered(command)
@@ -497,8 +496,8 @@ class Hub:
         if self._events_left < 1:
             return
         self._events_left -= 1
-        with contextlib.suppress(OSError), (self.run / "events.jsonl").open("a") as file:
-            file.write(json.dumps({"time": self._wall(), "kind": kind, "by": "hub", **details}) + "\n")
+        with contextlib.suppress(OSError):
+            append_rows(self.folder.events_file, [{"time": self._wall(), "kind": kind, "by": "hub", **details}])
 
     # ---- the API
 
@@ -523,10 +522,10 @@ class Hub:
         return self.actors()
 
     async def _api_metrics(self, after: int = 0) -> dict[str, Any]:
-        return _rows_after(self.run / "metrics.jsonl", after)
+        return _rows_after(self.folder.metrics_file, after)
 
     async def _api_events(self, after: int = 0) -> dict[str, Any]:
-        return _rows_after(self.run / "events.jsonl", after)
+        return _rows_after(self.folder.events_file, after)
 
     async def _api_findings(self, lang: str = "en") -> dict[str, Any]:
         return await self.findings(lang)
@@ -588,7 +587,7 @@ class Hub:
             },
             "policy": {"version": self._version, "hash": self._policy_hash, "bytes": len(self._policy or b"")},
             "journal": {"accepted": self._writer.accepted, "rejected": self._writer.rejected, "trouble": self._trouble},
-            "episodes": _episodes(self.run / "metrics.jsonl"),
+            "episodes": _episodes(self.folder.metrics_file),
             "actors": len(self._connected()),
             "strangers_turned_away": self._strangers.turned_away,
         }
@@ -648,44 +647,26 @@ async def _small_body(request: Request) -> bytes:
 
 def _rows_after(path: Path, after: int) -> dict[str, Any]:
     """Rows of a JSON-lines file from a byte on, and the byte to ask for next time."""
-    rows: list[Any] = []
-    if after < 0 or not path.exists():
-        return {"rows": rows, "next": 0}
-    with path.open("rb") as file:
-        file.seek(after)
-        while len(rows) < _ROWS_PER_ANSWER:
-            line = file.readline()
-            if not line.endswith(b"\n"):
-                break
-            after += len(line)
-            with contextlib.suppress(ValueError):
-                rows.append(json.loads(line))
-    return {"rows": rows, "next": after}
+    tail = Tail(path, max(0, after))
+    return {"rows": tail.rows(max_rows=_ROWS_PER_ANSWER), "next": tail.at}
 
 
 def _episodes(path: Path) -> dict[str, float]:
     """How the last episodes went, by the newest row of metrics that says so: with a person's help and without."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            lines = file.read().splitlines()
-    except OSError:
-        return {}
-    for line in reversed(lines):
-        with contextlib.suppress(ValueError, AttributeError):
-            found = {name.removeprefix(_EPISODE): value for name, value in json.loads(line).items() if name.startswith(_EPISODE)}
-            if found:
-                return found
+    for row in reversed(newest_rows(path, _TAIL_BYTES)):
+        found = {name.removeprefix(_EPISODE): value for name, value in row.items() if name.startswith(_EPISODE)}
+        if found:
+            return found
     return {}
 
 
-def _only_hub(run: Path) -> int:
-    lock = os.open(run / "hub.lock", os.O_RDWR | os.O_CREAT, 0o600)
+def _only_hub(run: RunFolder) -> int:
+    lock = os.open(run.hub_lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise HubBusy(f"another hub serves {run} already (see {run / 'hub.json'}). Stop that one first.") from None
+        raise HubBusy(f"another hub serves {run.path} already (see {run.hub_file}). Stop that one first.") from None
     return lock
 
 

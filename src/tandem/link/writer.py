@@ -6,7 +6,6 @@ groups are tried again until there is room, in the same order, and actors keep w
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 import time
@@ -16,8 +15,10 @@ from typing import Any, NamedTuple
 
 from tandem.data.journal import Journal, Rejected
 from tandem.errors import DataError, FileUnreadable, StorageFull
-from tandem.link.folder import Board
 from tandem.link.messages import EPISODE_END, BadFrame, EpisodeEnd, Record, parse
+from tandem.runs.board import Board
+from tandem.runs.folder import RunFolder
+from tandem.runs.lines import append_rows
 
 _MAX_STEPS_AT_ONCE = 2000
 _TRY_AGAIN_S = 0.5
@@ -57,7 +58,7 @@ class Writer:
         trouble: Callable[[str], None],
         failed: Callable[[BaseException], None],
     ) -> None:
-        self._episodes = run / "episodes.jsonl"
+        self._episodes = RunFolder(run).episodes_file
         self._journal, self._board = journal, board
         self._tell_stored, self._tell_trouble, self._tell_failed = stored, trouble, failed
         self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
@@ -139,19 +140,17 @@ class Writer:
 
     def _note(self, ends: Sequence[Record]) -> None:
         """Episode ends; one that was sent twice is noted twice, (source, episode) tells. Their steps are stored already."""
-        lines, unwanted = [], []
+        rows, unwanted = [], []
         for record in ends:
             try:
                 end = parse(record.data, (EpisodeEnd.kind,))
             except BadFrame:
                 continue
             assert isinstance(end, EpisodeEnd)
-            lines.append(json.dumps({"time": time.time(), **end.fields()}) + "\n")
+            rows.append({"time": time.time(), **end.fields()})
             if not end.kept:
                 unwanted.append((end.source, end.episode))
         if unwanted:
             self._journal.discard(unwanted)
             self._board["discards"] += 1  # tells the trainer to look
-        if lines:
-            with self._episodes.open("a") as file:
-                file.write("".join(lines))
+        append_rows(self._episodes, rows)

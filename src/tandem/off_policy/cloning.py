@@ -58,7 +58,7 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
     actions = np.stack([step.action for step in steps])
     episodes = np.array([names[step.source, step.episode] for step in steps])
 
-    run = RunFolder.create(path, args, spec)
+    run = RunFolder.create(path, "bc", args, spec)
     display.say(f"cloning {len(steps):,} steps of {len(names)} episodes")
     result = clone(args.config, SACConfig(hidden=args.hidden), observations, actions, episodes, args.seed)
     for number, (train_loss, validation_loss) in enumerate(zip(result.train_losses, result.validation_losses, strict=True), start=1):
@@ -66,15 +66,15 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
         run.log_metrics(clocks, {"bc/train_loss": train_loss, "bc/validation_loss": validation_loss})
     summary: dict[str, Any] = {"task": args.task, "stopped": "validation plateau", "learner_step": result.last_step, "actor_step": 0}
     seeds = range(FINAL_SEEDS, FINAL_SEEDS + args.final_episodes)
-    for name, key, parameters, step in (
-        ("best", "deterministic", result.best, result.best_step),
-        ("latest", "trained_long", result.last, result.last_step),
+    for file, key, parameters, step in (
+        (run.best_policy, "deterministic", result.best, result.best_step),
+        (run.latest_policy, "trained_long", result.last, result.last_step),
     ):
         snapshot = PolicySnapshot(run.next_version(), step, parameters)
-        write_policy(run.checkpoints / f"{name}.safetensors", snapshot, spec, learned_by="bc")
+        write_policy(file, snapshot, spec, learned_by="bc")
         if args.final_episodes:
             summary[key] = describe(evaluate(args.task, act_with(snapshot, spec), seeds), spec)
-            display.say(f"{name} (update {step:,}): success {summary[key]['success']:.0%}")
+            display.say(f"{file.stem} (update {step:,}): success {summary[key]['success']:.0%}")
     summary |= {"policy_version": 2, "minutes": run.wall_s / 60, "best_learner_step": result.best_step}
     run.summarise(summary)
     run.close()

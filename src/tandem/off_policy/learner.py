@@ -13,7 +13,7 @@ from tandem.agents.sac import SAC
 from tandem.data.mixing import Mixture, route
 from tandem.data.replay import Replay
 from tandem.off_policy.config import TrainConfig
-from tandem.runs.broken import FOLDER, keep_batch
+from tandem.runs.broken import keep_batch
 from tandem.runs.episodes import EpisodeLog
 from tandem.runs.folder import RunFolder
 from tandem.types import Batch, Metrics, PolicySnapshot, Spec, Transition
@@ -154,7 +154,7 @@ class Learner:
         self.rolled_back += 1
         if self._metrics_batch is not None:
             arrays = {name: array for name, array in self._metrics_batch._asdict().items() if name not in ("raw", "next_raw")}
-            keep_batch(self._run.path / FOLDER, self.spec, self.steps, problem, self.latest, arrays)
+            keep_batch(self._run.broken, self.spec, self.steps, problem, self.latest, arrays)
         self._metrics = self._metrics_batch = None
         self.state = self.agent.copy(self._good_state)
         self._say(f"[LEARNER] {problem} at step {self.steps}: back to the last good state ({self.rolled_back} times so far)")

@@ -67,9 +67,7 @@ def defaults_for(args: list[str]) -> TrainConfig:
 
 def config_of(run: RunFolder) -> TrainConfig:
     """The configuration a run was started with."""
-    saved = run.config["config"]
-    if "num_steps_per_env" in saved:
-        raise ConfigError(f"run {run.path} was trained with PPO; go on with it by `tandem ppo --resume {run.path}`")
+    saved = run.settings_of("rlpd")
     unknown = set(saved) - {field.name for field in dataclasses.fields(TrainConfig)}
     if unknown:
         raise ConfigError(f"run {run.path} was configured by another version of Tandem: unknown settings {', '.join(sorted(unknown))}")

@@ -20,7 +20,6 @@ from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.trainer import Trainer, Watch
 from tandem.off_policy.transfer import starting_policy
-from tandem.runs.broken import FOLDER
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.loggers import TensorBoard, WandB
@@ -46,7 +45,7 @@ def train(
     if config.wandb:
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
-    run = RunFolder.open(path) if resume else RunFolder.create(path, config, spec)
+    run = RunFolder.open(path) if resume else RunFolder.create(path, "rlpd", config, spec)
     add_loggers(run, config)
     with Journal.open(run.journal, spec, read_only=False) if resume else Journal.create(run.journal, spec) as journal, display:
         link = InprocLink(journal)
@@ -60,7 +59,7 @@ def train(
             seed=config.seed,
             random_steps=config.random_steps,
             say=trainer.log,
-            broken=run.path / FOLDER,
+            broken=run.broken,
         )
         if resume:
             _restore(trainer, actor, journal)
@@ -111,6 +110,6 @@ def _restore(trainer: Trainer, actor: Actor, journal: Journal) -> None:
 
 
 def add_loggers(run: RunFolder, config: TrainConfig) -> None:
-    run.loggers.add(TensorBoard(run.path / "tensorboard"))
+    run.loggers.add(TensorBoard(run.tensorboard))
     if config.wandb:
-        run.loggers.add(WandB(config.wandb, run.path, run.config))
+        run.loggers.add(WandB(config.wandb, run.path, dict(run.info.settings)))

@@ -180,7 +180,7 @@ class Trainer:
         self.display.say(f"evaluation at {clock}: {outcome}, {result.length.mean():.1f} actions")
         if score >= self.progress.best:
             self.progress.best, self.progress.best_step, self.best = score, self.learner.steps, snapshot
-            write_policy(self.run.checkpoints / "best.safetensors", snapshot, self.spec, score=score)
+            write_policy(self.run.best_policy, snapshot, self.spec, score=score)
         if self.config.stop_success is not None:
             self.progress.reached = self.progress.reached + 1 if result.rate.value >= self.config.stop_success else 0
             if self.progress.reached >= self.config.stop_evaluations:
@@ -218,9 +218,8 @@ class Trainer:
         self.link.ord = meta["ord"]
         self.learner.restore(dict(checkpoint.agent), checkpoint.loops["learner"])
         self.progress = Progress(**checkpoint.loops["progress"])
-        best = self.run.checkpoints / "best.safetensors"
-        if self.progress.best_step >= 0 and best.exists():
-            self.best = read_policy(best, self.spec)[0]
+        if self.progress.best_step >= 0 and self.run.best_policy.exists():
+            self.best = read_policy(self.run.best_policy, self.spec)[0]
         actor = checkpoint.loops["actor"]
         exact = actor is not None and actor["env"] is not None
         self.run.event("resumed", learner_step=self.learner.steps, exact=exact, config=plain(self.config), **this_machine())
@@ -229,7 +228,7 @@ class Trainer:
     def finish(self, reason: str) -> dict[str, Any]:
         """Judge the best policy on seeds that nothing was chosen by, and sum up."""
         snapshot = self.learner.current_policy()
-        write_policy(self.run.checkpoints / "latest.safetensors", snapshot, self.spec)
+        write_policy(self.run.latest_policy, snapshot, self.spec)
         summary: dict[str, Any] = {
             "task": self.config.task,
             "stopped": reason,

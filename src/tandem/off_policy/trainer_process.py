@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tandem.data.demos import load_demos
-from tandem.link.folder import TrainerEnd, open_journal
 from tandem.link.messages import Command
+from tandem.link.trainer_end import TrainerEnd, open_journal
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import add_loggers
 from tandem.off_policy.trainer import Trainer, Watch
@@ -38,7 +38,7 @@ def train_beside(
         trainer = Trainer(config, run, spec, demos, display, link)
         trainer.watch = watch or trainer.watch
         beside = Beside(trainer, link)
-        if any(run.checkpoints.glob("[0-9]*")):
+        if run.has_checkpoint():
             beside.restore()
         else:
             beside.begin(init_from)
@@ -63,7 +63,7 @@ class Beside:
     def begin(self, init_from: Path | None) -> None:
         """From the start. Steps may be there already: a trainer that died before its first checkpoint begins again with them."""
         trainer = self.trainer
-        if (trainer.run.path / "policy_version").exists():
+        if trainer.run.version_file.exists():
             trainer.run.next_incarnation()
         config, spec = trainer.config, trainer.spec
         trainer.begin(None if init_from is None else starting_policy(init_from, spec, config.agent, config.seed, trainer.display.say))

@@ -232,11 +232,11 @@ class DistillRun:
         score = rate if has_success(self.spec) else mean
         if score >= self._best_score:
             self._best_score, self.best = score, snapshot
-            write_policy(self.run.checkpoints / "best.safetensors", snapshot, self.spec, score=score, learned_by="distill")
+            write_policy(self.run.best_policy, snapshot, self.spec, score=score, learned_by="distill")
 
     def finish(self, reason: str, teacher: PolicySnapshot, evaluate_finally: bool) -> dict[str, Any]:
         last = self.snapshot()
-        write_policy(self.run.checkpoints / "latest.safetensors", last, self.spec, learned_by="distill")
+        write_policy(self.run.latest_policy, last, self.spec, learned_by="distill")
         chosen = self.best or last
         summary: dict[str, Any] = {
             "command": "distill",
@@ -268,8 +268,8 @@ def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
     spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
     teacher = load_policy(args.teacher, spec=spec)[0]
     agent_for(args.config.on_policy(args.task), spec)  # what cannot be is refused before there is a folder
-    run = RunFolder.create(path, args, spec)
-    run.loggers.add(TensorBoard(path / "tensorboard"))
+    run = RunFolder.create(path, "distill", args, spec)
+    run.loggers.add(TensorBoard(run.tensorboard))
     run.event("started", seed=args.config.seed, **this_machine())
     with display:
         parts = DistillRun(args.config, teacher, run, env, display)

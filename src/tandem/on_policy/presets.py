@@ -166,9 +166,7 @@ def _given(args: list[str]) -> dict[str, str]:
 
 def ppo_config_of(run: RunFolder) -> OnPolicyConfig:
     """The configuration a run was started with."""
-    saved = {"rnd": {}} | run.config["config"]  # runs of before there was any have none of it
-    if "num_steps_per_env" not in saved:
-        raise ConfigError(f"run {run.path} was not trained with PPO; go on with it by `tandem train --resume {run.path}`")
+    saved = {"rnd": {}} | run.settings_of("ppo")  # runs of before there was any have none of it
     for part, kind in ((saved, OnPolicyConfig), (saved["agent"], PPOConfig), (saved["rnd"], RNDConfig)):
         unknown = set(part) - {field.name for field in dataclasses.fields(kind)}
         if unknown:

@@ -31,7 +31,7 @@ from tandem.on_policy.curiosity import Curiosity
 from tandem.on_policy.display import Times, iteration_block
 from tandem.on_policy.mirror import mirror_for
 from tandem.on_policy.rollout_model import reading_of
-from tandem.runs.broken import FOLDER, keep_batch, keep_simulation
+from tandem.runs.broken import keep_batch, keep_simulation
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
@@ -160,7 +160,7 @@ class OnPolicyRun:
         score = rate if has_success(self.spec) else mean
         if score >= self.progress.best:
             self.progress.best, self.progress.best_step, self.best = score, self.iterations, snapshot
-            write_policy(self.run.checkpoints / "best.safetensors", snapshot, self.spec, score=score, learned_by="ppo")
+            write_policy(self.run.best_policy, snapshot, self.spec, score=score, learned_by="ppo")
         if config.stop_success is not None:
             self.progress.reached = self.progress.reached + 1 if rate >= config.stop_success else 0
             if self.progress.reached >= config.stop_evaluations:
@@ -183,7 +183,7 @@ class OnPolicyRun:
             "curiosity": None if self.curiosity is None else self.curiosity.state(),
             "progress": dataclasses.asdict(self.progress),
         }
-        write_policy(self.run.checkpoints / "latest.safetensors", self.snapshot(), self.spec, learned_by="ppo")
+        write_policy(self.run.latest_policy, self.snapshot(), self.spec, learned_by="ppo")
         meta = {"version": self._version, "wall_s": self.run.wall_s, "spec_hash": self.spec.hash, "num_envs": self.config.num_envs}
         return write_checkpoint(self.run.checkpoints, self.iterations, self.agent.arrays(self.state), loops, meta)
 
@@ -211,9 +211,8 @@ class OnPolicyRun:
         if exact:
             self.reading.critic_memory = np.array(loops["critic_memory"])
         self.progress = Progress(**loops["progress"])
-        best = self.run.checkpoints / "best.safetensors"
-        if self.progress.best_step >= 0 and best.exists():
-            self.best = read_policy(best, self.spec)[0]
+        if self.progress.best_step >= 0 and self.run.best_policy.exists():
+            self.best = read_policy(self.run.best_policy, self.spec)[0]
         self.run.event("resumed", learner_step=self.iterations, exact=exact)
         self.display.say(f"resumed {self.run.path} at iteration {self.iterations:,}, {self.collector.steps:,} steps")
 
@@ -260,10 +259,10 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
     if config.wandb:
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
-    run = RunFolder.open(path) if resume else RunFolder.create(path, config, spec)
-    run.loggers.add(TensorBoard(path / "tensorboard"))
+    run = RunFolder.open(path) if resume else RunFolder.create(path, "ppo", config, spec)
+    run.loggers.add(TensorBoard(run.tensorboard))
     if config.wandb:
-        run.loggers.add(WandB(config.wandb, path, run.config))
+        run.loggers.add(WandB(config.wandb, path, dict(run.info.settings)))
     with display:
         parts = OnPolicyRun(config, run, env, display)
         parts.watch = watch or parts.watch
@@ -298,7 +297,7 @@ def _with_state_kept(parts: OnPolicyRun, problem: TandemError) -> TandemError:
 
 def _keep_for_replay(parts: OnPolicyRun, problem: TandemError) -> None:
     """For `tandem doctor replay`: the rollout so far as a batch, and the simulations when it began with what was done in them."""
-    collector, folder = parts.collector, parts.run.path / FOLDER
+    collector, folder = parts.collector, parts.run.broken
     rollout, count = collector.rollout, max(1, len(collector.acted) - 1)
     seen = {name: getattr(rollout, name)[:count] for name in ("observations", "actions", "rewards")}
     keep_batch(folder, parts.spec, parts.iterations, str(problem), {}, seen)

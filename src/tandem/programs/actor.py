@@ -9,7 +9,6 @@ simulations keep the ratio that was asked for.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import signal
 import socket
@@ -32,7 +31,7 @@ from tandem.envs.registry import TASKS, make_batch
 from tandem.envs.scenery import Scenery
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
-from tandem.runs.broken import FOLDER
+from tandem.runs.folder import RunFolder
 from tandem.teleop.mapping import axis_names
 from tandem.types import ForeignPolicy, Spec
 
@@ -129,7 +128,7 @@ def act(
         # what the run has had of random steps, this process need not make again
         random_steps=max(0, int(settings.get("random_steps", 0)) - int(settings.get("actor_steps", 0))),
         say=say,
-        broken=(args.run or args.spool.parent) / FOLDER,
+        broken=RunFolder(args.run or args.spool.parent).broken,
         own_policy=own,
         limits=limits,
         reward_source="person" if settings.get("reward_source") == "person" else "simulation",
@@ -187,7 +186,7 @@ def _token(args: ActorArgs) -> str:
     if os.environ.get(TOKEN_VARIABLE):
         return os.environ[TOKEN_VARIABLE]
     if args.run is not None:
-        return _read(args.run / "token")
+        return _read(RunFolder(args.run).token_file)
     raise ConfigError(
         f"no token: the learner lets in only who has its run's token. Copy RUN/token from its machine and give it with "
         f"--token-file FILE or in the variable {TOKEN_VARIABLE}; on the same machine --run RUN is enough."
@@ -206,7 +205,7 @@ def _read(path: Path) -> str:
 def _address(args: ActorArgs) -> str:
     if args.learner is not None:
         return args.learner if ":" in args.learner.removeprefix("wss://").removeprefix("ws://") else f"{args.learner}:{DEFAULT_PORT}"
-    if args.run is not None and (args.run / "hub.json").exists():
-        told = json.loads((args.run / "hub.json").read_text())
-        return f"{'wss' if told['tls'] else 'ws'}://{told['address']}"
+    hub = None if args.run is None else RunFolder(args.run).hub()
+    if hub is not None:
+        return f"{'wss' if hub['tls'] else 'ws'}://{hub['address']}"
     return f"127.0.0.1:{DEFAULT_PORT}"

@@ -11,7 +11,6 @@ from tandem.acting.policy import policy_to_start_from
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
-from tandem.link.folder import run_token
 from tandem.off_policy.config import TrainConfig
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
 from tandem.programs.processes import Part, actor_part, hub_part, supervise, trainer_part
@@ -35,7 +34,7 @@ def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Dis
     if (asked.certificate is None) != (asked.key is None):
         raise ConfigError("--certificate and --key belong together: one of them is missing")
     run = _prepare(asked, config, path)
-    display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {path / 'token'}")
+    display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {run.token_file}")
     return _run(run, asked, config, display, [], host=asked.host, certificate=asked.certificate, key=asked.key, timeout=asked.timeout)
 
 
@@ -52,7 +51,7 @@ def _run(
     timeout: float = 10.0,
 ) -> dict[str, Any]:
     port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
-    page = f"page: {_page_link(run.path, host, port, certificate is not None)}"
+    page = f"page: {_page_link(run, host, port, certificate is not None)}"
     hub = hub_part(
         run.path,
         host=host,
@@ -80,7 +79,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
         policy_to_start_from(asked.init_from, spec)
     if config.wandb:
         WandB.require()
-    return RunFolder.create(path, config, spec)
+    return RunFolder.create(path, "rlpd", config, spec)
 
 
 def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
@@ -91,7 +90,7 @@ def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
         *("--pace", config.pace),
         *("--operator", config.operator),
         *("--num-envs", str(config.num_envs)),
-        *("--spool", str(run / "spool")),
+        *("--spool", str(RunFolder(run).spool)),
     ]
 
 
@@ -100,10 +99,10 @@ def _free_port(host: str) -> int:
         return listening.getsockname()[1]
 
 
-def _page_link(run: Path, host: str, port: int, tls: bool) -> str:
+def _page_link(run: RunFolder, host: str, port: int, tls: bool) -> str:
     """With the token, which lets a browser in; on this machine for a hub that listens everywhere."""
     here = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host
-    return f"{'https' if tls else 'http'}://{here}:{port}/?token={run_token(run)}"
+    return f"{'https' if tls else 'http'}://{here}:{port}/?token={run.token}"
 
 
 def _reachable(asked: LearnerArgs) -> str:

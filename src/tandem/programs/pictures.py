@@ -15,6 +15,7 @@ import numpy as np
 from PIL import Image
 
 from tandem.errors import DataError
+from tandem.files import partial_path, whole_or_nothing
 
 
 class Film:
@@ -27,7 +28,7 @@ class Film:
     def __init__(self, path: Path, fps: float) -> None:
         self.path = path
         self.fps = fps
-        self._partial = path.with_name(f".{path.stem}.partial.mp4")
+        self._partial = partial_path(path)
         self._encoder: subprocess.Popen[bytes] | None = None
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
 
@@ -84,12 +85,9 @@ def write_strip(frames: Sequence[np.ndarray], path: Path, columns: int = 4, coun
     chosen = [frames[i] for i in np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int)]
     chosen += [np.full_like(frames[0], 255)] * (-len(chosen) % columns)
     rows = [np.concatenate(chosen[i : i + columns], axis=1) for i in range(0, len(chosen), columns)]
-    partial = path.with_name(f".{path.stem}.partial.png")
     try:
-        Image.fromarray(np.concatenate(rows, axis=0)).save(partial, optimize=True)
-        os.replace(partial, path)
+        with whole_or_nothing(path) as partial:
+            Image.fromarray(np.concatenate(rows, axis=0)).save(partial, optimize=True)
     except OSError as problem:
         raise DataError(f"cannot write the pictures {path}: {problem.strerror or problem}. Is the disk full?") from None
-    finally:
-        partial.unlink(missing_ok=True)
     return path

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tandem.errors import TandemError
+from tandem.runs.folder import RunFolder
 
 _LOOK_S = 0.1
 _QUICK_DEATH_S = 5.0
@@ -88,11 +89,12 @@ def supervise(
 ) -> dict[str, Any]:
     """Run them all until the trainer is done; returns its summary. `listening` is called once the hub does."""
     parts = [hub, trainer, *actors]
-    (run / "summary.json").unlink(missing_ok=True)  # of an earlier stop
+    folder = RunFolder(run)
+    folder.summary_file.unlink(missing_ok=True)  # of an earlier stop
     try:
         with _asked_to_stop() as asked:
             hub.start()
-            _wait_for_hub(run, hub, asked)
+            _wait_for_hub(folder, hub, asked)
             listening()
             for part in (trainer, *actors):
                 part.start()
@@ -104,12 +106,12 @@ def supervise(
         for actor in actors:
             actor.stop(_STOP_S)  # while the hub is there to take what they have
         hub.stop(_STOP_S)
-    summary = run / "summary.json"
-    if not summary.exists() and trainer.code == -signal.SIGTERM:
+    summary = folder.summary()
+    if summary is None and trainer.code == -signal.SIGTERM:
         raise KeyboardInterrupt(f"The trainer had not begun; `--resume {run}` begins it.")
-    if not summary.exists():
+    if summary is None:
         raise ProcessFailed(f"the trainer of {run} ended without a summary; its last words are above. Go on with `--resume {run}`.")
-    return json.loads(summary.read_text())
+    return summary
 
 
 def _watch(trainer: Part, parts: Sequence[Part], asked: Callable[[], bool], say: Callable[[str], None], event: Callable[..., None]) -> None:
@@ -136,17 +138,16 @@ def _start_again(part: Part, code: int, say: Callable[[str], None], event: Calla
     part.start()
 
 
-def _wait_for_hub(run: Path, hub: Part, asked: Callable[[], bool]) -> None:
+def _wait_for_hub(run: RunFolder, hub: Part, asked: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _START_S
     assert hub.process is not None
     while not asked():
-        with contextlib.suppress(OSError, ValueError):
-            if json.loads((run / "hub.json").read_text())["pid"] == hub.process.pid:
-                return
+        if (run.hub() or {}).get("pid") == hub.process.pid:
+            return
         if hub.code is not None:
             raise ProcessFailed(f"the hub ended with code {hub.code} before it listened; its last words are above")
         if time.monotonic() > deadline:
-            raise ProcessFailed(f"the hub does not listen after {_START_S:.0f} s; see {run}/events.jsonl")
+            raise ProcessFailed(f"the hub does not listen after {_START_S:.0f} s; see {run.events_file}")
         time.sleep(0.02)
 
 
@@ -220,8 +221,6 @@ def _hub(run: Path, settings: dict[str, Any]) -> None:
 
 
 def _log(run: Path, line: str) -> None:
-    from tandem.runs.folder import RunFolder
-
     RunFolder(run).log_line(line)
 
 

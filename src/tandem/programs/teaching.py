@@ -12,7 +12,6 @@ on this machine recording starts when it takes hold, and what succeeded is kept 
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import tempfile
 import threading
@@ -34,9 +33,9 @@ from tandem.data.episode import EpisodeRecorder
 from tandem.envs.registry import TASKS, make
 from tandem.envs.scenery import Scenery
 from tandem.link.client import ActorClient
-from tandem.link.folder import run_token
 from tandem.link.hub import Hub
 from tandem.link.messages import Command
+from tandem.runs.folder import RunFolder
 from tandem.teleop.mapping import axis_names
 from tandem.teleop.operator import Still
 from tandem.teleop.steering import Hand, Steering
@@ -64,16 +63,16 @@ def teach(
     env = make(task)
     spec: Spec = env.get_wrapper_attr("task_spec")
     device = hand(spec)
-    run = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
-    (run / "config.json").write_text(json.dumps({"task": task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": {}}))
-    hub = Hub(run, host=host, port=port)
+    temporary = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
+    run = RunFolder.create(temporary / "run", "recording", {}, spec)
+    hub = Hub(run.path, host=host, port=port)
     mount(hub)
     serving = threading.Thread(target=hub.serve, name="hub", daemon=True)
     serving.start()
-    client = ActorClient(hub.address, spec, token=run_token(run), name="recording", rows=1, pace="realtime", spool=run / "spool")
+    client = ActorClient(hub.address, spec, token=run.token, name="recording", rows=1, pace="realtime", spool=run.spool)
     try:
         client.connect(_START_S)
-        say(f"page to record with: http://{hub.address}/?token={run_token(run)}")
+        say(f"page to record with: http://{hub.address}/?token={run.token}")
         operator = device.name if device else "browser"
         with DemoWriter(folder, spec, operator=operator, seed=seed) as writer:
             teacher = Teacher(env, client, writer, demos, seed, device, reward_source, say)
@@ -92,7 +91,7 @@ def teach(
         env.close()
         if device is not None:
             device.close()
-        shutil.rmtree(run, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 class Teacher:

@@ -20,7 +20,6 @@ from tandem.codec import CodecError, pack, unpack
 from tandem.errors import FileMissing, FileUnreadable
 from tandem.types import Metrics, Spec
 
-FOLDER = "broken"
 FORMAT = "tandem-broken-1"
 STATES_KEPT = 8
 """Steps before the break; a simulation that explodes does so within a few."""
@@ -50,13 +49,13 @@ def keep_batch(folder: Path, spec: Spec, learner_step: int, problem: str, metric
 def read_broken(path: Path) -> Mapping[str, Any]:
     """What `keep_simulation` or `keep_batch` wrote."""
     if not path.is_file():
-        raise FileMissing(f"there is no file {path} (looked in {path.absolute().parent}); a run that broke leaves them in RUN/{FOLDER}")
+        raise FileMissing(f"there is no file {path} (looked in {path.absolute().parent}); a run that broke leaves them in RUN/broken")
     try:
         found = unpack(path.read_bytes())
     except CodecError as problem:
         raise FileUnreadable(f"{path} cannot be read: {problem}") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise FileUnreadable(f"{path} was not left by a run that broke; those are in RUN/{FOLDER}")
+        raise FileUnreadable(f"{path} was not left by a run that broke; those are in RUN/broken")
     return found
 
 

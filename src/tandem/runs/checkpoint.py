@@ -27,6 +27,7 @@ from tandem.files import sync, write_atomically
 from tandem.types import PolicySnapshot, Spec
 
 FORMAT = 2
+AGENT_FILE, LOOPS_FILE, META_FILE = "agent.safetensors", "loops.msgpack", "meta.json"
 KEPT = 2
 """Checkpoints kept; the older ones go once a newer one is complete."""
 
@@ -43,18 +44,16 @@ def write_checkpoint(folder: Path, learner_step: int, agent: Mapping[str, np.nda
     final = folder / f"{learner_step:08d}"
     partial = folder / f".{learner_step:08d}.partial"
     contents = {
-        "agent.safetensors": safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in agent.items()}),
-        "loops.msgpack": pack(loops),
-        "meta.json": json.dumps({"format": FORMAT, "learner_step": learner_step, **meta}).encode(),
+        AGENT_FILE: safetensors.numpy.save({name: np.asarray(array, order="C") for name, array in agent.items()}),
+        LOOPS_FILE: pack(loops),
+        META_FILE: json.dumps({"format": FORMAT, "learner_step": learner_step, **meta}).encode(),
     }
     try:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         for name, data in contents.items():
-            with (partial / name).open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            (partial / name).write_bytes(data)
+            sync(partial / name)
         if final.exists():  # the same step again, after a resume from an older one
             shutil.rmtree(final)
         os.rename(partial, final)
@@ -78,10 +77,10 @@ def newest_checkpoint(folder: Path) -> Path:
 
 def read_checkpoint(path: Path) -> Checkpoint:
     try:
-        meta = json.loads((path / "meta.json").read_text())
+        meta = json.loads((path / META_FILE).read_text())
         if meta["format"] != FORMAT:
             raise FileUnreadable(f"checkpoint {path} has format {meta['format']}, this version of Tandem reads {FORMAT}")
-        return Checkpoint(meta, safetensors.numpy.load_file(path / "agent.safetensors"), unpack((path / "loops.msgpack").read_bytes()))
+        return Checkpoint(meta, safetensors.numpy.load_file(path / AGENT_FILE), unpack((path / LOOPS_FILE).read_bytes()))
     except (OSError, ValueError, KeyError, SafetensorError, CodecError) as problem:
         raise FileUnreadable(
             f"checkpoint {path} cannot be read ({type(problem).__name__}: {problem}). Resume from an older one by removing this folder."

@@ -1,40 +1,84 @@
 """The run folder: what a run was asked to do, what it measured, what happened, and what it learned.
 
-    config.json      the resolved configuration            metrics.jsonl   one row per log, all three clocks in each
-    journal.db       every step of the environment         tensorboard/    the same for TensorBoard
-    checkpoints/     state to resume from, best policy     events.jsonl    what happened and when
-    policy_version   publications so far                   train.log       the lines of both loops
-    incarnation      restarts of the trainer so far        summary.json    how it ended
-    broken/          where a run left the finite numbers: states and batches for `tandem doctor replay`
+    config.json      kind, task, spec and configuration    metrics.jsonl   one row per log, all three clocks in each
+    journal.db       every step of the environments        events.jsonl    what happened and when (`events.py`)
+    checkpoints/     states to resume from, and policies   train.log       the same for people, in sentences
+    summary.json     how it ended                          tensorboard/    the metrics for TensorBoard
+    policy_version   publications so far                   broken/         what is left of a numerical failure (`broken.py`)
+    incarnation      starts of the trainer so far          videos/         films of the policy
 
-Nothing here can stop a run but a full disk under the journal or a checkpoint.
+of a run with hub, trainer and actors in processes of their own also
+
+    policy.bin       the newest policy, as actors get it   commands.jsonl  commands to the trainer, one line each
+    board            counters that hub and trainer share   episodes.jsonl  how each episode ended, by the actor's word
+    live.json        the hub's view of 2 seconds ago       hub.json        where the hub listens; hub.lock: held by it
+    run_id           globally unique name of the run       token           who has it may talk to the hub (mode 0600)
+    spool/           steps that actors have not sent yet   mapping.toml    keys and gamepad of this run, if a person put it there
+
+`RunFolder` has the paths: no other module spells these names. Of what it writes, only a checkpoint, a policy or a number that must
+never be used twice can stop a run when the disk is full; lines of metrics, events and the log are then missing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import json
 import os
+import secrets
 import socket
 import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from tandem import __version__
-from tandem.errors import ConfigError, FileMissing
-from tandem.files import write_atomically
+from tandem.errors import ConfigError, FileMissing, FileUnreadable
+from tandem.files import make_once, write_atomically
 from tandem.runs.clocks import Clocks
+from tandem.runs.lines import append_lines, append_rows, read_rows
 from tandem.runs.loggers import Isolated
 from tandem.types import Metrics, Spec
 
+Kind = Literal["rlpd", "ppo", "distill", "bc", "recording"]
+"""Which program made a run. `recording`: nothing is trained, a person records demonstrations."""
+TRAINED_BY: Mapping[Kind, str] = {"rlpd": "RLPD", "ppo": "PPO", "distill": "distillation", "bc": "behaviour cloning"}
+RESUMED_BY: Mapping[Kind, str] = {"rlpd": "train", "ppo": "ppo"}
+"""The command that continues a run; the other kinds take minutes and are started again."""
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What `config.json` says about a run."""
+
+    kind: Kind
+    task: str
+    spec: Spec
+    settings: Mapping[str, Any]
+    """The configuration it was started with, as `plain` made it."""
+
 
 class RunFolder:
-    """Paths, and the files that only grow."""
+    """The paths of a run, what its configuration says, and the files that only grow."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.checkpoints = path / "checkpoints"
+        self.config_file = path / "config.json"
+        self.metrics_file, self.events_file = path / "metrics.jsonl", path / "events.jsonl"
+        self.log_file, self.summary_file = path / "train.log", path / "summary.json"
+        self.version_file, self.incarnation_file = path / "policy_version", path / "incarnation"
         self.journal = path / "journal.db"
+        self.checkpoints = path / "checkpoints"
+        self.best_policy, self.latest_policy = self.checkpoints / "best.safetensors", self.checkpoints / "latest.safetensors"
+        self.published_policy, self.board_file = path / "policy.bin", path / "board"
+        self.commands_file, self.episodes_file = path / "commands.jsonl", path / "episodes.jsonl"
+        self.live_file, self.hub_file, self.hub_lock = path / "live.json", path / "hub.json", path / "hub.lock"
+        self.run_id_file, self.token_file = path / "run_id", path / "token"
+        self.mapping_file, self.page_storage = path / "mapping.toml", path / ".page"
+        self.spool, self.broken, self.tensorboard, self.videos = (path / name for name in ("spool", "broken", "tensorboard", "videos"))
         self._began = time.monotonic()
         self.loggers = Isolated(lambda name, problem: self.event("logger_failed", logger=name, problem=problem))
         self.incarnation = 0
@@ -43,7 +87,7 @@ class RunFolder:
         """Seconds of training before this start."""
 
     @classmethod
-    def create(cls, path: Path, config: Any, spec: Spec) -> RunFolder:
+    def create(cls, path: Path, kind: Kind, config: Any, spec: Spec) -> RunFolder:
         """A new run; a folder that exists is never written over."""
         if path.exists():
             raise ConfigError(
@@ -52,77 +96,164 @@ class RunFolder:
         path.mkdir(parents=True)
         run = cls(path)
         run.checkpoints.mkdir()
-        described = {"task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": plain(config)}
-        write_atomically(path / "config.json", json.dumps(described, indent=2).encode())
+        described = {"kind": kind, "task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": plain(config)}
+        write_atomically(run.config_file, json.dumps(described, indent=2).encode())
         return run
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        if not (path / "config.json").exists():
-            raise FileMissing(f"{path} is not a run folder: it has no config.json (looked in {path.absolute()})")
-        return cls(path)
+        run = cls(path)
+        if not run.config_file.exists():
+            raise FileMissing(f"{path} is not a run folder: it has no {run.config_file.name} (looked in {path.absolute()})")
+        return run
+
+    # ---- what kind of run it is
+
+    @functools.cached_property
+    def info(self) -> RunInfo:
+        try:
+            described = json.loads(self.config_file.read_text())
+            settings = described.get("config") or {}
+            kind = described.get("kind") or _kind_of_old(settings)
+            if kind not in get_args(Kind):
+                raise ValueError(f"kind '{kind}'; this version knows {', '.join(get_args(Kind))}")
+            return RunInfo(kind, described["task"], Spec.from_json(described["spec"]), settings)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise FileUnreadable(f"{self.config_file} is damaged ({type(problem).__name__}: {problem}). Restore it from a copy.") from None
 
     @property
-    def config(self) -> dict[str, Any]:
-        return json.loads((self.path / "config.json").read_text())
+    def kind(self) -> Kind:
+        return self.info.kind
 
     @property
     def spec(self) -> Spec:
-        return Spec.from_json(self.config["spec"])
+        return self.info.spec
+
+    def settings_of(self, kind: Kind) -> dict[str, Any]:
+        """The configuration of a run that is to be continued as this kind; any other kind is refused with the command that fits."""
+        own = self.info.kind
+        if own != kind:
+            command = RESUMED_BY.get(own)
+            way = f"go on with it by `tandem {command} --resume {self.path}`" if command else "such a run cannot be resumed: start it again"
+            raise ConfigError(f"run {self.path} was not trained with {TRAINED_BY[kind]} but with {TRAINED_BY.get(own, own)}; {way}")
+        return dict(self.info.settings)
+
+    # ---- names and numbers
+
+    @property
+    def run_id(self) -> str:
+        """A globally unique name, made by the first process that asks."""
+        return make_once(self.run_id_file, lambda path: path.write_text(uuid.uuid4().hex)).read_text().strip()
+
+    @property
+    def token(self) -> str:
+        """The run's own token, made by the first process that asks, readable by its owner alone."""
+
+        def make(path: Path) -> None:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(32))
+
+        return make_once(self.token_file, make).read_text().strip()
 
     def next_incarnation(self) -> None:
         """Another start; its number is on the disk before anything is logged under it."""
-        self.incarnation = self._next("incarnation")
+        self.incarnation = _next_number(self.incarnation_file)
+
+    def next_version(self) -> int:
+        """The number of the next policy, on the disk before anyone sees it: after any crash it is not used again."""
+        return _next_number(self.version_file)
 
     @property
     def wall_s(self) -> float:
         """Seconds of training, over all starts."""
         return self.wall_before + time.monotonic() - self._began
 
-    def next_version(self) -> int:
-        """The number of the next publication, on the disk before anyone sees it: after any crash it is not used again."""
-        return self._next("policy_version")
-
-    def _next(self, name: str) -> int:
-        path = self.path / name
-        number = (int(path.read_text()) if path.exists() else 0) + 1
-        write_atomically(path, str(number).encode())
-        return number
+    # ---- what is written down
 
     def log_metrics(self, clocks: Clocks, metrics: Metrics) -> dict[str, Any]:
-        """One row, which it returns. Every row says where all the clocks stood."""
+        """Append one row and return it. Every row has all the clocks."""
         row = {**dataclasses.asdict(clocks), "wall_s": round(self.wall_s, 3), "incarnation": self.incarnation, **metrics}
-        self._append("metrics.jsonl", json.dumps(row))
+        with contextlib.suppress(OSError):
+            append_rows(self.metrics_file, [row])
         self.loggers.log(clocks.learner_step, metrics)
         return row
 
     def event(self, kind: str, **details: Any) -> None:
-        """Something that happened: started, resumed, published first, rolled back, evaluated, stopped."""
-        self._append("events.jsonl", json.dumps({"time": time.time(), "wall_s": round(self.wall_s, 3), "kind": kind, **details}))
+        """Something that happened."""
+        with contextlib.suppress(OSError):
+            append_rows(self.events_file, [{"time": time.time(), "wall_s": round(self.wall_s, 3), "kind": kind, **details}])
 
     def log_line(self, line: str) -> None:
-        self._append("train.log", f"{time.strftime('%H:%M:%S')} {line}")
+        """A sentence for people."""
+        with contextlib.suppress(OSError):
+            append_lines(self.log_file, [f"{time.strftime('%H:%M:%S')} {line}"])
 
     def summarise(self, summary: dict[str, Any]) -> None:
-        write_atomically(self.path / "summary.json", json.dumps(summary, indent=2).encode())
+        write_atomically(self.summary_file, json.dumps(summary, indent=2).encode())
+
+    # ---- what can be read again
 
     def metrics(self) -> list[dict[str, Any]]:
-        """All rows; a row that was cut by a crash is left out."""
-        rows = []
-        path = self.path / "metrics.jsonl"
-        for line in path.read_text().splitlines() if path.exists() else ():
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                continue
-        return rows
+        """All rows so far."""
+        return list(read_rows(self.metrics_file))
 
-    def _append(self, name: str, line: str) -> None:
-        with (self.path / name).open("a") as file:
-            file.write(line + "\n")
+    def events(self) -> list[dict[str, Any]]:
+        """All events so far, of the trainer, the hub and the supervisor."""
+        return list(read_rows(self.events_file))
+
+    def summary(self) -> dict[str, Any] | None:
+        """How it ended; None while it has not."""
+        return read_json(self.summary_file)
+
+    def hub(self) -> dict[str, Any] | None:
+        """Where its hub listens (`address`, `pid`, `tls`, `run`); None where none does. One that was killed leaves its entry behind."""
+        return read_json(self.hub_file)
+
+    def policy(self, which: str = "best") -> Path:
+        """The file of its best policy, or of the latest where none was evaluated."""
+        return self.best_policy if which == "best" and self.best_policy.exists() else self.latest_policy
+
+    def has_checkpoint(self) -> bool:
+        return any(True for _ in self.checkpoint_folders())
+
+    def checkpoint_folders(self) -> Iterator[Path]:
+        """Complete checkpoints, the oldest first."""
+        yield from sorted(path for path in self.checkpoints.glob("[0-9]*") if path.name.isdigit())
+
+    def written_at(self) -> float | None:
+        """When a file that grows with the run last changed (seconds since 1970)."""
+        log = self.journal.with_name(self.journal.name + "-wal")
+        files = (self.metrics_file, self.events_file, self.log_file, self.journal, log, self.config_file)
+        return max((file.stat().st_mtime for file in files if file.exists()), default=None)
 
     def close(self) -> None:
         self.loggers.close()
+
+
+def _kind_of_old(settings: Mapping[str, Any]) -> Kind:
+    """Of a folder from before `kind` was written down: each kind had settings that no other has."""
+    known: dict[str, Kind] = {"steps_per_update": "rlpd", "num_steps_per_env": "ppo", "teacher": "distill", "hidden": "bc"}
+    for setting, kind in known.items():
+        if setting in settings:
+            return kind
+    if settings:
+        raise ValueError(f"no `kind`, and settings of no known kind of run: {', '.join(sorted(settings))}")
+    return "recording"
+
+
+def _next_number(path: Path) -> int:
+    number = (int(path.read_text()) if path.exists() else 0) + 1
+    write_atomically(path, str(number).encode())
+    return number
+
+
+def read_json(path: Path) -> Any:
+    """None where there is no file, or not a whole one."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def this_machine() -> dict[str, Any]:

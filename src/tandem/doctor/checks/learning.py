@@ -93,7 +93,7 @@ def critic_loss_rising(records: Records) -> Finding | None:
 
 
 def reward_never_seen(records: Records) -> Finding | None:
-    if not records.episodes or records.kind == "other":
+    if not records.episodes or records.kind not in ("rlpd", "ppo"):
         return None
     returns = [*records.series("environment/episode/r")[1], *records.series("Train/mean_reward")[1]]
     stored = any(step.reward for step in records.journal.sample) if records.journal is not None else False

@@ -1,18 +1,17 @@
 """Hub and trainer meet in the run folder: neither waits for the other, and either may come first."""
 
 import json
-import threading
 import time
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
 from link_samples import SPEC, make_run, snapshot, step
 
 from tandem.data.journal import Journal
-from tandem.errors import FileMissing, FileUnreadable, SpecMismatch, StorageFull
-from tandem.link.folder import PHASES, Board, TrainerEnd, open_journal, read_policy_file, run_id, run_info, run_token
+from tandem.errors import SpecMismatch, StorageFull
 from tandem.link.hub import Hub
+from tandem.link.trainer_end import TrainerEnd, open_journal, read_policy_file
+from tandem.runs.board import PHASES, Board
 from tandem.types import Entry, Spec
 
 
@@ -23,7 +22,7 @@ def run(tmp_path: Path) -> Path:
 
 def test_a_trainer_needs_no_hub_and_reads_what_one_stores_later(run: Path) -> None:
     trainer = TrainerEnd(run, SPEC)
-    assert trainer.receive() == [] and trainer.actor_steps() == 0 and trainer.commands() == []
+    assert trainer.receive() == [] and trainer.commands() == []
     with open_journal(run, SPEC, read_only=False) as journal:
         journal.append([step(0), step(1)])
         board = Board(run)
@@ -33,18 +32,18 @@ def test_a_trainer_needs_no_hub_and_reads_what_one_stores_later(run: Path) -> No
     trainer.close()
 
 
-def test_rows_that_a_dying_hub_committed_without_a_word_are_found_all_the_same(run: Path) -> None:
+def test_rows_that_a_killed_hub_committed_but_did_not_announce_are_found(run: Path) -> None:
     trainer = TrainerEnd(run, SPEC)
     trainer.receive()
     with open_journal(run, SPEC, read_only=False) as journal:
         journal.append([step(0)])
-        assert trainer.receive() == []  # nobody said there was anything
+        assert trainer.receive() == []  # the board says nothing new
         time.sleep(1.05)
         assert [t.seq for t in trainer.receive()] == [0]
     trainer.close()
 
 
-def test_a_trainer_is_alive_from_its_first_word_on(run: Path) -> None:
+def test_a_trainer_is_alive_from_its_first_heartbeat_on(run: Path) -> None:
     """Not only from the hub's next look on: a view kept in between would call it dead for as long as it is the newest."""
     hub, trainer = Hub(run), TrainerEnd(run, SPEC)
     assert hub.status()["trainer"]["alive"] is False
@@ -53,7 +52,7 @@ def test_a_trainer_is_alive_from_its_first_word_on(run: Path) -> None:
     trainer.close()
 
 
-def test_the_trainer_says_where_it_is_in_a_few_microseconds(run: Path) -> None:
+def test_a_heartbeat_takes_a_few_microseconds(run: Path) -> None:
     trainer, board = TrainerEnd(run, SPEC, after_ord=0), Board(run)
     took = []
     for number in range(2000):
@@ -72,42 +71,6 @@ def test_the_trainer_says_where_it_is_in_a_few_microseconds(run: Path) -> None:
     trainer.close()
 
 
-def test_a_number_on_the_board_is_never_seen_half_written(run: Path) -> None:
-    """Two values that differ in every byte, written in turn: nothing else may ever be read."""
-    writer, reader = Board(run), Board(run)
-    low, high = 0, 0x7F7F7F7F7F7F7F7F
-    stop = threading.Event()
-
-    def write() -> None:
-        while not stop.is_set():
-            writer["learner_step"] = high
-            writer["learner_step"] = low
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    seen = {reader["learner_step"] for _ in range(100_000)}
-    stop.set()
-    thread.join()
-    assert seen <= {low, high}
-    writer.close()
-    reader.close()
-
-
-def make_all(run: Path) -> tuple[str, str, int]:
-    board = Board(run)
-    with open_journal(run, SPEC, read_only=True) as journal:
-        counts = journal.counts()
-    board.close()
-    return run_id(run), run_token(run), counts.accepted
-
-
-def test_whoever_comes_first_makes_the_files_and_all_agree(run: Path) -> None:
-    with get_context("spawn").Pool(3) as pool:
-        made = pool.map(make_all, [run] * 9, chunksize=1)
-    assert len(set(made)) == 1
-    assert sorted(path.name for path in run.iterdir() if path.name.startswith(".")) == []
-
-
 def test_a_policy_is_there_whole_or_not_at_all(run: Path) -> None:
     assert read_policy_file(run) is None
     trainer = TrainerEnd(run, SPEC)
@@ -116,7 +79,7 @@ def test_a_policy_is_there_whole_or_not_at_all(run: Path) -> None:
     assert found is not None and found[0].version == 4 and found[1] == (run / "policy.bin").read_bytes()
     (run / "policy.bin").write_bytes(found[1][:-1])
     assert read_policy_file(run) is None
-    (run / ".policy.bin.partial").mkdir()  # nothing can be written there
+    (run / ".policy.partial.bin").mkdir()  # nothing can be written there
     with pytest.raises(StorageFull, match="keep the policy they have"):
         trainer.publish(snapshot(5))
     trainer.close()
@@ -135,12 +98,15 @@ def test_a_command_that_is_being_written_waits_for_its_end(run: Path) -> None:
     trainer.close()
 
 
-def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileMissing, match=r"no config\.json"):
-        run_info(tmp_path)
-    (tmp_path / "config.json").write_text('{"task": "toy"}')
-    with pytest.raises(FileUnreadable, match=r"config\.json is damaged"):
-        run_info(tmp_path)
+def test_commands_to_an_earlier_trainer_are_not_carried_out_again(run: Path) -> None:
+    line = json.dumps({"time": 0, "from": "api", "command": "stop", "to": "all", "detail": {}}) + "\n"
+    (run / "commands.jsonl").write_text(line)
+    trainer = TrainerEnd(run, SPEC)
+    assert trainer.commands() == []
+    with (run / "commands.jsonl").open("a") as file:
+        file.write(line)
+    assert [command.command for command in trainer.commands()] == ["stop"]
+    trainer.close()
 
 
 def test_the_journal_of_another_spec_is_refused(run: Path) -> None:
