@@ -104,7 +104,7 @@ def test_corrections_from_before_the_replays_window_are_demonstrations_after_a_r
     assert corrections[0].seq < 60, "the first ones have left the replay of 60 steps"
     with Journal.open(tmp_path / "run" / "journal.db", read_only=False) as journal:
         trainer = trainer_of(config, tmp_path / "run", journal)
-        trainer.restore(trainer.newest_checkpoint(), journal)
+        trainer.restore(trainer.campaign.newest_checkpoint(), journal)
         demos = trainer.learner.demos
         assert demos.inserted == len(corrections)
         newest = demos.rows(np.arange(len(demos)))

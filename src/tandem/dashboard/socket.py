@@ -29,6 +29,7 @@ from tandem.dashboard.plots import in_iterations, plots
 from tandem.dashboard.series import Series
 from tandem.link.messages import Camera, View
 from tandem.link.stage import Stage
+from tandem.runs.events import FREQUENT
 from tandem.runs.folder import RunFolder, RunInfo
 from tandem.runs.lines import Tail
 from tandem.teleop.mapping import Mapping
@@ -356,12 +357,12 @@ class Pages:
         async with self._reading:
             while await asyncio.to_thread(self._series.read):
                 pass
-            events = await asyncio.to_thread(self._events.rows)
-            while len(events) > EVENTS_KEPT and (more := await asyncio.to_thread(self._events.rows)):
-                events = more
+            events: list[dict[str, Any]] = []
+            while rows := await asyncio.to_thread(self._events.rows):
+                events = [*events, *(row for row in rows if row.get("kind") not in FREQUENT)][-EVENTS_KEPT:]
         self._recent.extend(events)
         if events:
-            self._broadcast({"kind": "events", "events": events[-EVENTS_KEPT:]})
+            self._broadcast({"kind": "events", "events": events})
 
     def _tell_news(self) -> None:
         news = self._series.news()

@@ -57,7 +57,7 @@ def checklist(records: Records, findings: list[Finding], lang: Language) -> list
 
 def _initial_network(records: Records) -> tuple[Mark, Words]:
     version = records.clocks.policy_version
-    if records.log.initial_network_sent or version >= 1:
+    if version >= 1:
         return "ok", (f"yes; {version:,} versions were published", f"是；共发布 {version:,} 个版本")
     return "bad", ("not yet: no version was published", "还没有：没有发布任何版本")
 
@@ -81,11 +81,11 @@ def acting_version(records: Records) -> int | None:
         return min(int(actor["version"]) for actor in records.live.connected)
     if records.journal is not None and records.journal.tail:
         return max(step.policy_version for step in records.journal.tail[-100:])
-    return records.log.received
+    return None
 
 
 def _demo_buffer(records: Records) -> tuple[Mark, Words]:
-    count = records.log.demo_buffer
+    count = records.demo_transitions
     if count is None:
         count = sum(file.steps for file in records.demos or ())
     if not records.setting("demos"):

@@ -7,7 +7,6 @@ the newest rows and blocks spread over the rest, of the metrics every k-th row a
 from __future__ import annotations
 
 import functools
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +36,8 @@ SAMPLE_BYTES = 20 * 2**20
 MAX_ROWS = 10_000
 NEWEST_ROWS = 2000
 DEMO_ROWS = 5000
-LOG_HEAD, LOG_TAIL = 2**16, 2**18
+PUBLICATIONS = 100
+"""The newest of these events; a long run has very many."""
 
 State = Literal["running", "finished", "dead"]
 
@@ -105,18 +105,6 @@ class DemoFile:
 
 
 @dataclass(frozen=True)
-class LogMarks:
-    """What the two loops have said (`train.log`), as far as it matters."""
-
-    initial_network_sent: bool = False
-    demo_buffer: int | None = None
-    published: Sequence[tuple[int, str]] = ()
-    """The newest versions and their hashes."""
-    received: int | None = None
-    """The newest version that an actor said it took."""
-
-
-@dataclass(frozen=True)
 class Records:
     """Everything the checks may look at."""
 
@@ -129,7 +117,6 @@ class Records:
     path: Path | None = None
     rows: Sequence[Mapping[str, Any]] = ()
     events: Sequence[Mapping[str, Any]] = ()
-    log: LogMarks = field(default_factory=LogMarks)
     summary: Mapping[str, Any] | None = None
     written_at: float | None = None
     """When a file of the run last changed."""
@@ -192,8 +179,8 @@ class Records:
         }
         if self.journal is not None:
             newest["actor_step"] = max(newest["actor_step"], self.journal.accepted)
-        if self.log.published:
-            newest["policy_version"] = max(newest["policy_version"], self.log.published[-1][0])
+        for event in self.published[-1:]:
+            newest["policy_version"] = max(newest["policy_version"], event["version"])
         return Clocks(**newest)
 
     @functools.cached_property
@@ -256,6 +243,17 @@ class Records:
         lengths = [*self.series("environment/episode/l")[1], *self.series("Train/mean_episode_length")[1]]
         return int(self.clocks.actor_step / max(1.0, float(np.mean(lengths)))) if lengths else None
 
+    @functools.cached_property
+    def published(self) -> list[Mapping[str, Any]]:
+        """The newest publications with `version` and `hash`; empty for runs from before they were events."""
+        return self.events_of("published")
+
+    @functools.cached_property
+    def demo_transitions(self) -> int | None:
+        """Transitions in the demonstration buffer at the newest start; None for runs from before it was part of that event."""
+        counts = [event.get("demo_transitions") for event in self.events_of("started", "resumed")]
+        return counts[-1] if counts else None
+
     def events_of(self, *kinds: str) -> list[Mapping[str, Any]]:
         return [event for event in self.events if event.get("kind") in kinds]
 
@@ -267,7 +265,7 @@ def load_run(path: Path, live: Mapping[str, Any] | None = None, now: float | Non
     """All that the folder of a run says; `live` from the hub itself, else as the hub last wrote it."""
     now = time.time() if now is None else now
     run = RunFolder.open(path)
-    info, events = run.info, run.events()
+    info, events = run.info, _events(run.events_file)
     config = next((event["config"] for event in reversed(events) if event.get("kind") == "resumed" and "config" in event), None)
     config = config or info.settings
     journal, journal_problem = _journal(run.journal)
@@ -280,7 +278,6 @@ def load_run(path: Path, live: Mapping[str, Any] | None = None, now: float | Non
         path=path,
         rows=_metrics(run.metrics_file),
         events=events,
-        log=_log_marks(run.log_file),
         summary=_summary(run),
         written_at=run.written_at(),
         journal=journal,
@@ -295,6 +292,14 @@ def load_run(path: Path, live: Mapping[str, Any] | None = None, now: float | Non
     )
 
 
+def _events(path: Path) -> list[dict[str, Any]]:
+    """All of them, but of the publications only the newest."""
+    lines = whole_lines(path)
+    publications = [number for number, line in enumerate(lines) if b'"kind": "published"' in line]
+    older = set(publications[:-PUBLICATIONS])
+    return list(parse_rows(line for number, line in enumerate(lines) if number not in older))
+
+
 def _metrics(path: Path) -> list[dict[str, Any]]:
     lines = whole_lines(path)
     if len(lines) > MAX_ROWS:
@@ -302,26 +307,6 @@ def _metrics(path: Path) -> list[dict[str, Any]]:
         older, newest = lines[:-NEWEST_ROWS], lines[-NEWEST_ROWS:]
         lines = [line for number, line in enumerate(older) if number % every == 0 or b'"eval/' in line] + newest
     return [row for row in parse_rows(lines) if "learner_step" in row]
-
-
-def _log_marks(path: Path) -> LogMarks:
-    if not path.exists():
-        return LogMarks()
-    with path.open("rb") as file:
-        text = file.read(LOG_HEAD).decode(errors="replace")
-        size = path.stat().st_size
-        if size > LOG_HEAD:
-            file.seek(max(LOG_HEAD, size - LOG_TAIL))
-            text += file.read().decode(errors="replace")
-    demos = re.findall(r"demo buffer size: (\d+)", text)
-    published = re.findall(r"published successfully \(version (\d+), (\w+)\)", text)
-    received = re.findall(r"Received network parameters update at step \d+! \(version (\d+)", text)
-    return LogMarks(
-        initial_network_sent="sent initial network to actor" in text,
-        demo_buffer=int(demos[-1]) if demos else None,
-        published=[(int(version), name) for version, name in published[-10:]],
-        received=max((int(version) for version in received[-100:]), default=None),
-    )
 
 
 def _summary(run: RunFolder) -> dict[str, Any] | None:

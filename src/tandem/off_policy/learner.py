@@ -129,14 +129,17 @@ class Learner:
             self._check_sanity()
         self.version = self._run.next_version()
         self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
-        before, self.snapshot = self.snapshot, self.current_policy()
+        before, self.snapshot = self.snapshot, PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
         self.policy_metrics = _movement(before, self.snapshot)
         self._link.publish(self.snapshot)
+        self._run.event("published", version=self.version, hash=self.snapshot.hash, learner_step=self.steps)
         self._say(f"[LEARNER] Network parameters published successfully (version {self.version}, {self.snapshot.hash})")
 
     def current_policy(self) -> PolicySnapshot:
-        """What it has learned so far, published or not."""
-        return PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
+        """What it has learned so far. A version names one set of parameters: what was not published gets a number of its own."""
+        if self.snapshot is not None and self.snapshot.learner_step == self.steps:
+            return self.snapshot
+        return PolicySnapshot(self._run.next_version(), self.steps, self.agent.policy_parameters(self.state))
 
     def _read_metrics(self) -> None:
         if self._metrics is not None:

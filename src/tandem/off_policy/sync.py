@@ -18,8 +18,9 @@ from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig
-from tandem.off_policy.trainer import Trainer, Watch
+from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
+from tandem.runs.campaign import Watch
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.loggers import TensorBoard, WandB
@@ -50,7 +51,7 @@ def train(
     with Journal.open(run.journal, spec, read_only=False) if resume else Journal.create(run.journal, spec) as journal, display:
         link = InprocLink(journal)
         trainer = Trainer(config, run, spec, demos, display, link)
-        trainer.watch = watch or trainer.watch
+        trainer.campaign.watch = watch or trainer.campaign.watch
         actor = Actor(
             env,
             link,
@@ -95,7 +96,7 @@ def _loop(trainer: Trainer, actor: Actor) -> str:
 
 def _restore(trainer: Trainer, actor: Actor, journal: Journal) -> None:
     """Where the newest checkpoint was; in simulation bit for bit, elsewhere with the same data and a new episode."""
-    checkpoint = trainer.newest_checkpoint()
+    checkpoint = trainer.campaign.newest_checkpoint()
     saved = checkpoint.loops["actor"]
     if saved is not None and saved["env"] is not None:
         journal.forget_after(checkpoint.meta["ord"])  # they will be lived again, the same

@@ -6,49 +6,29 @@ link). It never touches a socket.
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
-from tandem.acting.policy import act_with, describe
+from tandem.acting.judge import Judge
 from tandem.agents.sac import SAC
 from tandem.data.journal import Journal
-from tandem.errors import SpecMismatch
 from tandem.observations import Layout
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.learner import Learner, LearnerLink
-from tandem.runs.checkpoint import Checkpoint, newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
+from tandem.runs.campaign import Campaign, Progress, StopRules
+from tandem.runs.checkpoint import Checkpoint, write_checkpoint
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, plain, this_machine
-from tandem.runs.stopping import INTERRUPTED
 from tandem.types import Metrics, PolicySnapshot, Spec, Transition
-
-Watch = Callable[[dict[str, Any]], Iterable[str]]
-"""Is shown every row of metrics; what it finds wrong it says once, in words."""
 
 
 class TrainerLink(LearnerLink, Protocol):
     """A learner's end that knows how far it has read."""
 
     ord: int
-
-
-@dataclass
-class Progress:
-    """What the choice of the best policy and the end of the run depend on."""
-
-    credit: float = 0.0
-    """Learner steps that the steps of the environments have earned and that were not made yet."""
-    best: float = -math.inf
-    best_step: int = -1
-    reached: int = 0
-    """Evaluations in a row at or above `stop_success`."""
 
 
 class Trainer:
@@ -62,12 +42,16 @@ class Trainer:
         self.learner = Learner(config, spec, agent, link, run, demos, self.log)
         ends = sum(step.last for step in demos)
         self._demo_seconds = len(demos) / ends / spec.control_hz if ends else None
-        self.progress = Progress()
-        self.best: PolicySnapshot | None = None
-        self.stop_reason: str | None = None
-        self.evaluating: Callable[[], None] = lambda: None
-        """Called at every step of an evaluation, for whoever must know that learning pauses for it and that this is alive."""
-        self.watch: Watch = lambda row: ()
+        self.judge = Judge(
+            config.task,
+            spec,
+            config.seed,
+            eval_episodes=config.eval_episodes,
+            final_episodes=config.final_episodes,
+            eval_stochastic=config.eval_stochastic,
+        )
+        rules = StopRules(config.max_steps, config.max_minutes, config.stop_success, config.stop_evaluations)
+        self.campaign = Campaign(run, spec, display, rules, evaluate=self.judge.score, judge=self.judge.final, say=self.log)
         self._busy_s = 0.0
         self._said: set[str] = set()
         self.log(f"demo buffer size: {len(self.learner.demos)}")
@@ -81,12 +65,21 @@ class Trainer:
             self.display.say(line)
 
     @property
+    def progress(self) -> Progress:
+        return self.campaign.progress
+
+    @property
+    def stop_reason(self) -> str | None:
+        return self.campaign.stop_reason
+
+    @property
     def clocks(self) -> Clocks:
         return Clocks(self.learner.steps, self.learner.received, self.learner.version)
 
     def begin(self, start: PolicySnapshot | None) -> None:
         """A new run, from random parameters or from a policy that exists; the actors get it before they move."""
-        self.run.event("started", seed=self.config.seed, init_from=None if start is None else start.hash, **this_machine())
+        init_from, demos = None if start is None else start.hash, len(self.learner.demos)
+        self.run.event("started", seed=self.config.seed, init_from=init_from, demo_transitions=demos, **this_machine())
         self.log(f"online buffer size: {len(self.learner.online)}")
         if start is not None:
             self.learner.start_from(start)
@@ -115,24 +108,22 @@ class Trainer:
         config, step = self.config, self.learner.steps
         if step % config.log_period == 0:
             self.report(self.learner.latest | self.learner.policy_metrics | self.learner.episodes.metrics() | self._clock_metrics())
-        self.display.training(self.clocks, config.max_steps, self.learner.episodes.in_words, self.learner.latest, self._seconds_left())
+        self.display.training(
+            self.clocks, config.max_steps, self.learner.episodes.in_words, self.learner.latest, self.campaign.seconds_left
+        )
         if config.eval_period and step % config.eval_period == 0 and self._worth_evaluating():
             self.evaluate()
         self.check_limits()
 
     def stop(self, reason: str) -> None:
-        self.stop_reason = reason
+        self.campaign.stop(reason)
 
     @property
     def checkpoint_due(self) -> bool:
         return self.learner.steps % self.config.checkpoint_period == 0
 
     def report(self, metrics: Metrics) -> None:
-        row = self.run.log_metrics(self.clocks, metrics)
-        self.display.metrics_row(self.clocks, metrics)
-        for warning in self.watch(row):
-            self.run.event("warned", learner_step=self.learner.steps, warning=warning)
-            self.log(warning)
+        self.campaign.report(self.clocks, metrics)
 
     def _worth_evaluating(self) -> bool:
         """A policy that fails takes the longest to evaluate and is not the one to stop with: it waits until half of what is wanted.
@@ -144,14 +135,7 @@ class Trainer:
         return (self.learner.episodes.without_help or 0.0) >= self.config.stop_success / 2
 
     def check_limits(self) -> None:
-        if self.learner.steps >= self.config.max_steps:
-            self.stop(f"max_steps ({self.config.max_steps:,}) reached")
-        left = self._seconds_left()
-        if left is not None and left <= 0:
-            self.stop(f"max_minutes ({self.config.max_minutes:g}) reached")
-
-    def _seconds_left(self) -> float | None:
-        return None if self.config.max_minutes is None else self.config.max_minutes * 60 - self.run.wall_s
+        self.campaign.check_limits(self.learner.steps)
 
     def _clock_metrics(self) -> Metrics:
         busy_s, self._busy_s = self._busy_s, 0.0
@@ -160,31 +144,13 @@ class Trainer:
             "clock/learner_step_ms": 1e3 * busy_s / self.config.log_period,
             "clock/policy_lag": float(self.learner.version - self.learner.acted_with),
             "clock/online_transitions": float(len(self.learner.online)),
+            "clock/demo_transitions": float(len(self.learner.demos)),
         }
 
-    def evaluate(self) -> None:
-        """On seeds of its own; keeps the best policy, and stops when it is good enough often enough in a row."""
-        snapshot = self.learner.current_policy()
-        act = act_with(snapshot, self.spec, self.config.seed if self.config.eval_stochastic else None)
-        result = evaluate(self.config.task, act, range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes), self.evaluating)
-        score = float(result.rate.value) if has_success(self.spec) else float(result.returns.mean())
-        self.report(
-            {
-                "eval/success": float(result.rate.value),
-                "eval/return": float(result.returns.mean()),
-                "eval/length": float(result.length.mean()),
-            }
-        )
-        clock = f"{self.run.wall_s / 60:.1f} min, learner step {self.learner.steps:,}, actor step {self.learner.received:,}"
-        outcome = f"success {result.rate}" if has_success(self.spec) else f"return {result.returns.mean():.1f}"
-        self.display.say(f"evaluation at {clock}: {outcome}, {result.length.mean():.1f} actions")
-        if score >= self.progress.best:
-            self.progress.best, self.progress.best_step, self.best = score, self.learner.steps, snapshot
-            write_policy(self.run.best_policy, snapshot, self.spec, score=score)
-        if self.config.stop_success is not None:
-            self.progress.reached = self.progress.reached + 1 if result.rate.value >= self.config.stop_success else 0
-            if self.progress.reached >= self.config.stop_evaluations:
-                self.stop(f"stop_success ({self.config.stop_success:g}) reached in {self.progress.reached} evaluations in a row")
+    def evaluate(self, *, scheduled: bool = True) -> None:
+        """On the selection seeds; `scheduled=False` where a person asked for it."""
+        at = f"{self.run.wall_s / 60:.1f} min, learner step {self.learner.steps:,}, actor step {self.learner.received:,}"
+        self.campaign.evaluate(self.learner.current_policy(), self.clocks, at, scheduled=scheduled)
 
     def save(self, actor: dict[str, Any] | None = None) -> Path:
         """A checkpoint; `actor` is what an actor in the same thread needs to go on as if nothing had happened."""
@@ -196,56 +162,35 @@ class Trainer:
             "wall_s": self.run.wall_s,
             "spec_hash": self.spec.hash,
         }
-        loops = {"learner": learner, "actor": actor, "progress": dataclasses.asdict(self.progress)}
+        loops = {"learner": learner, "actor": actor, "progress": self.campaign.state()}
         return write_checkpoint(self.run.checkpoints, self.learner.steps, arrays, loops, meta)
-
-    def newest_checkpoint(self) -> Checkpoint:
-        """To be restored from; one of another spec is refused."""
-        checkpoint = read_checkpoint(newest_checkpoint(self.run.checkpoints))
-        if checkpoint.meta["spec_hash"] != self.spec.hash:
-            raise SpecMismatch(f"run {self.run.path} was trained on another spec: {'; '.join(self.spec.difference(self.run.spec))}")
-        return checkpoint
 
     def restore(self, checkpoint: Checkpoint, journal: Journal) -> None:
         """The state at the checkpoint, with the data that it had then; what came later is read again, in the same order."""
         meta = checkpoint.meta
-        self.run.wall_before = meta["wall_s"]
-        self.run.next_incarnation()
         start = journal.start_of_last(self.config.replay_buffer_capacity, up_to_ord=meta["ord"])
         # corrections stay among the demonstrations however long ago they were, so they are looked for before that too
         self.learner.demos.extend(step for _, step in journal.read(up_to_ord=start) if step.intervened)
         self.learner.remember([step for _, step in journal.read(start, up_to_ord=meta["ord"])])
         self.link.ord = meta["ord"]
         self.learner.restore(dict(checkpoint.agent), checkpoint.loops["learner"])
-        self.progress = Progress(**checkpoint.loops["progress"])
-        if self.progress.best_step >= 0 and self.run.best_policy.exists():
-            self.best = read_policy(self.run.best_policy, self.spec)[0]
+        self.campaign.restore(checkpoint)
         actor = checkpoint.loops["actor"]
         exact = actor is not None and actor["env"] is not None
-        self.run.event("resumed", learner_step=self.learner.steps, exact=exact, config=plain(self.config), **this_machine())
+        facts = {"learner_step": self.learner.steps, "exact": exact, "demo_transitions": len(self.learner.demos)}
+        self.run.event("resumed", **facts, config=plain(self.config), **this_machine())
         self.display.say(f"resumed {self.run.path} at learner step {self.learner.steps:,}, actor step {self.learner.received:,}")
 
     def finish(self, reason: str) -> dict[str, Any]:
-        """Judge the best policy on seeds that nothing was chosen by, and sum up."""
-        snapshot = self.learner.current_policy()
-        write_policy(self.run.latest_policy, snapshot, self.spec)
-        summary: dict[str, Any] = {
-            "task": self.config.task,
-            "stopped": reason,
-            **dataclasses.asdict(self.clocks),
-            "minutes": self.run.wall_s / 60,
-            "trail": self.learner.trail,
-            "demo_transitions": len(self.learner.demos),
-            "demo_seconds": self._demo_seconds,
-            "rolled_back": self.learner.rolled_back,
-            "best_learner_step": self.best.learner_step if self.best else self.learner.steps,
-        }
-        if reason != INTERRUPTED and self.config.final_episodes:
-            chosen = self.best or snapshot
-            seeds = range(FINAL_SEEDS, FINAL_SEEDS + self.config.final_episodes)
-            for name, stochastic_seed in (("deterministic", None), ("stochastic", self.config.seed)):
-                summary[name] = describe(evaluate(self.config.task, act_with(chosen, self.spec, stochastic_seed), seeds), self.spec)
-            summary["minutes"] = self.run.wall_s / 60
-        self.run.summarise(summary)
-        self.run.event("stopped", reason=reason, **dataclasses.asdict(self.clocks))
-        return summary
+        """Keep the latest policy, judge the best one, and sum up."""
+        latest = self.learner.current_policy()
+        self.campaign.keep_latest(latest)
+        return self.campaign.finish(
+            reason,
+            self.clocks,
+            latest,
+            trail=self.learner.trail,
+            demo_transitions=len(self.learner.demos),
+            demo_seconds=self._demo_seconds,
+            rolled_back=self.learner.rolled_back,
+        )

@@ -15,8 +15,9 @@ from tandem.link.messages import Command
 from tandem.link.trainer_end import TrainerEnd, open_journal
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import add_loggers
-from tandem.off_policy.trainer import Trainer, Watch
+from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
+from tandem.runs.campaign import Watch
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.stopping import interruptible
@@ -36,7 +37,7 @@ def train_beside(
     link = TrainerEnd(path, spec)
     with display:
         trainer = Trainer(config, run, spec, demos, display, link)
-        trainer.watch = watch or trainer.watch
+        trainer.campaign.watch = watch or trainer.campaign.watch
         beside = Beside(trainer, link)
         if run.has_checkpoint():
             beside.restore()
@@ -58,7 +59,7 @@ class Beside:
     def __init__(self, trainer: Trainer, link: TrainerEnd) -> None:
         self.trainer, self._link = trainer, link
         self.paused = False
-        trainer.evaluating = lambda: self.say_where("evaluating")
+        trainer.judge.each_step = lambda: self.say_where("evaluating")
 
     def begin(self, init_from: Path | None) -> None:
         """From the start. Steps may be there already: a trainer that died before its first checkpoint begins again with them."""
@@ -71,7 +72,7 @@ class Beside:
     def restore(self) -> None:
         """From the newest checkpoint, and under a version that nobody has seen: what was published after it is not unsaid, but followed."""
         trainer = self.trainer
-        checkpoint = trainer.newest_checkpoint()
+        checkpoint = trainer.campaign.newest_checkpoint()
         with open_journal(trainer.run.path, trainer.spec, read_only=True) as journal:
             trainer.restore(checkpoint, journal)
         trainer.learner.publish()
@@ -114,6 +115,6 @@ class Beside:
         elif order.command == "checkpoint":
             trainer.save()
         elif order.command == "evaluate":
-            trainer.evaluate()
+            trainer.evaluate(scheduled=False)
         elif order.command == "stop":
             trainer.stop("stopped by a command")

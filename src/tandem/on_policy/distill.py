@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
-from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
-from tandem.acting.policy import act_with, describe, load_policy
+from tandem.acting.judge import Judge
+from tandem.acting.policy import load_policy
 from tandem.agents.distillation import Distillation, Lesson, LossType
 from tandem.agents.ppo import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
@@ -26,12 +26,12 @@ from tandem.on_policy.collector import Collector, forgotten
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.rollout_model import reading_of
 from tandem.on_policy.run import FEW, agent_for
-from tandem.runs.checkpoint import write_policy
+from tandem.runs.campaign import Campaign, StopRules
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
 from tandem.runs.loggers import TensorBoard
-from tandem.runs.stopping import INTERRUPTED, interruptible
+from tandem.runs.stopping import interruptible
 from tandem.types import Metrics, PolicySnapshot, Spec
 
 
@@ -175,19 +175,22 @@ class DistillRun:
         self.student = self.learning.init(self.networks.actor)
         self._columns = (self.agent.ppo if isinstance(self.agent, RecurrentPPO) else self.agent).actor_columns
         self.iterations = self._version = 0
-        self.best: PolicySnapshot | None = None
-        self._best_score = -np.inf
-        self._stop_reason: str | None = None
+        self._teacher_policy = teacher
+        self._judge = Judge(
+            self.spec.task, self.spec, config.seed, eval_episodes=config.eval_episodes, final_episodes=config.final_episodes
+        )
+        rules = StopRules(config.max_iterations, config.max_minutes, steps_setting="max_iterations")
+        self.campaign = Campaign(run, self.spec, display, rules, evaluate=self._judge.score, judge=self._judge_both)
 
     def stop(self, reason: str) -> None:
-        self._stop_reason = reason
+        self.campaign.stop(reason)
 
     def loop(self) -> str:
         """Until something says stop; returns the reason."""
         self.collector.begin()
-        while self._stop_reason is None:
+        while self.campaign.stop_reason is None:
             self.iterate()
-        return self._stop_reason
+        return self.campaign.stop_reason
 
     def iterate(self) -> None:
         """The student acts, the teacher says what it would have done, the student learns it."""
@@ -201,14 +204,11 @@ class DistillRun:
             self.collector.normaliser.advance()
         self.iterations += 1
         metrics: Metrics = {"Loss/behavior": float(loss), **self.collector.episodes.metrics()}
-        self.run.log_metrics(self.clocks, metrics)
-        self.display.metrics_row(self.clocks, metrics)
+        self.campaign.report(self.clocks, metrics)
         if config.eval_period and self.iterations % config.eval_period == 0:
-            self._evaluate(float(loss))
-        if self.iterations >= config.max_iterations:
-            self.stop(f"max_iterations ({config.max_iterations:,}) reached")
-        if config.max_minutes is not None and self.run.wall_s >= config.max_minutes * 60:
-            self.stop(f"max_minutes ({config.max_minutes:g}) reached")
+            at = f"iteration {self.iterations:,} (behaviour loss {float(loss):.4f})"
+            self.campaign.evaluate(self.snapshot(), self.clocks, at)
+        self.campaign.check_limits(self.iterations)
 
     @property
     def clocks(self) -> Clocks:
@@ -220,46 +220,17 @@ class DistillRun:
         parameters = self.agent.policy_parameters(state, normaliser.mean, normaliser.std, normaliser.clip)
         return PolicySnapshot(self._version, self.iterations, parameters)
 
-    def _evaluate(self, loss: float) -> None:
-        """On seeds of its own, without noise; the best student is kept."""
-        snapshot = self.snapshot()
-        seeds = range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes)
-        result = evaluate(self.spec.task, act_with(snapshot, self.spec), seeds)
-        mean, rate = float(result.returns.mean()), float(result.rate.value)
-        self.run.log_metrics(self.clocks, {"eval/success": rate, "eval/return": mean, "eval/length": float(result.length.mean())})
-        outcome = f"success {result.rate}" if has_success(self.spec) else f"return {mean:.1f}"
-        self.display.say(f"evaluation at iteration {self.iterations:,}: {outcome}; behaviour loss {loss:.4f}")
-        score = rate if has_success(self.spec) else mean
-        if score >= self._best_score:
-            self._best_score, self.best = score, snapshot
-            write_policy(self.run.best_policy, snapshot, self.spec, score=score, learned_by="distill")
+    def _judge_both(self, student: PolicySnapshot) -> dict[str, Any]:
+        """The student, and for comparison its teacher in the same episodes."""
+        if not self.config.final_episodes:
+            return {}
+        return {**self._judge.final(student), "teacher": self._judge.on_final_seeds(self._teacher_policy)}
 
-    def finish(self, reason: str, teacher: PolicySnapshot, evaluate_finally: bool) -> dict[str, Any]:
-        last = self.snapshot()
-        write_policy(self.run.latest_policy, last, self.spec, learned_by="distill")
-        chosen = self.best or last
-        summary: dict[str, Any] = {
-            "command": "distill",
-            "task": self.spec.task,
-            "stopped": reason,
-            "learner_step": self.iterations,
-            "actor_step": self.collector.steps,
-            "policy_version": self._version,
-            "minutes": self.run.wall_s / 60,
-            "best_learner_step": chosen.learner_step,
-            **self.collector.episodes.metrics(),
-        }
-        if evaluate_finally and self.config.final_episodes:
-            seeds = range(FINAL_SEEDS, FINAL_SEEDS + self.config.final_episodes)
-            for name, policy, seed in (
-                ("deterministic", chosen, None),
-                ("stochastic", chosen, self.config.seed),
-                ("teacher", teacher, None),
-            ):
-                summary[name] = describe(evaluate(self.spec.task, act_with(policy, self.spec, seed), seeds), self.spec)
-        self.run.summarise(summary)
-        self.run.event("stopped", reason=reason)
-        return summary
+    def finish(self, reason: str) -> dict[str, Any]:
+        """Keep the latest student, judge the best one, and sum up."""
+        latest = self.snapshot()
+        self.campaign.keep_latest(latest)
+        return self.campaign.finish(reason, self.clocks, latest, command="distill", **self.collector.episodes.metrics())
 
 
 def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
@@ -275,7 +246,7 @@ def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
         parts = DistillRun(args.config, teacher, run, env, display)
         with interruptible(parts):
             reason = parts.loop()
-        summary = parts.finish(reason, teacher, evaluate_finally=reason != INTERRUPTED)
+        summary = parts.finish(reason)
     run.close()
     env.close()
     return summary

@@ -5,7 +5,6 @@ Reproducible to the last bit on the same machine, and resumable the same way.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import time
 from pathlib import Path
@@ -14,16 +13,14 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
-from tandem.acting.policy import act_with, describe
+from tandem.acting.judge import Judge
 from tandem.agents.ppo import PPO, Samples
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout
 from tandem.envs.registry import TASKS, Reward, make_batch
-from tandem.errors import ConfigError, NotFinite, SimulationDiverged, SpecMismatch, TandemError
+from tandem.errors import ConfigError, NotFinite, SimulationDiverged, TandemError
 from tandem.observations import Layout
-from tandem.off_policy.trainer import Progress, Watch
 from tandem.on_policy.advantages import Hindsight
 from tandem.on_policy.collector import Act, Collector
 from tandem.on_policy.config import OnPolicyConfig
@@ -32,12 +29,13 @@ from tandem.on_policy.display import Times, iteration_block
 from tandem.on_policy.mirror import mirror_for
 from tandem.on_policy.rollout_model import reading_of
 from tandem.runs.broken import keep_batch, keep_simulation
-from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint, read_policy, write_checkpoint, write_policy
+from tandem.runs.campaign import Campaign, StopRules, Watch
+from tandem.runs.checkpoint import write_checkpoint
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
 from tandem.runs.loggers import TensorBoard, WandB
-from tandem.runs.stopping import INTERRUPTED, interruptible
+from tandem.runs.stopping import interruptible
 from tandem.types import Metrics, PolicySnapshot, Spec
 
 FEW = 64
@@ -59,17 +57,16 @@ class OnPolicyRun:
         self.curiosity = Curiosity(config, self.spec) if config.rnd.wanted else None
         self._random = np.random.default_rng([config.seed, 2])
         self.iterations = 0
-        self.progress = Progress()
-        self.best: PolicySnapshot | None = None
         self._version = 0
-        self._stop_reason: str | None = None
-        self.watch: Watch = lambda row: ()
+        judge = Judge(config.task, self.spec, config.seed, eval_episodes=config.eval_episodes, final_episodes=config.final_episodes)
+        rules = StopRules(config.max_iterations, config.max_minutes, config.stop_success, config.stop_evaluations, "max_iterations")
+        self.campaign = Campaign(run, self.spec, display, rules, evaluate=judge.score, judge=judge.final)
 
     def loop(self) -> str:
         """Until something says stop; returns the reason."""
-        while self._stop_reason is None:
+        while self.campaign.stop_reason is None:
             self.iterate()
-        return self._stop_reason
+        return self.campaign.stop_reason
 
     def iterate(self) -> Times:
         """Collect, judge, update, log; evaluate and save where it is time."""
@@ -125,7 +122,7 @@ class OnPolicyRun:
         return Clocks(self.iterations, self.collector.steps, self._version)
 
     def stop(self, reason: str) -> None:
-        self._stop_reason = reason
+        self.campaign.stop(reason)
 
     def _after_iteration(self, metrics: Metrics, times: Times) -> None:
         config = self.config
@@ -134,37 +131,13 @@ class OnPolicyRun:
             "Perf/collection_time": times.collection,
             "Perf/learning_time": times.learning,
         }
-        row = self.run.log_metrics(self.clocks, metrics)
-        self.display.metrics_row(self.clocks, metrics)
-        for warning in self.watch(row):
-            self.run.event("warned", learner_step=self.iterations, warning=warning)
-            self.display.say(warning)
+        self.campaign.report(self.clocks, metrics)
         self.display.block(iteration_block(self.clocks, config.max_iterations, self.run, metrics, times))
         if config.eval_period and self.iterations % config.eval_period == 0:
-            self._evaluate()
+            self.campaign.evaluate(self.snapshot(), self.clocks, f"iteration {self.iterations:,}")
         if self.iterations % config.save_interval == 0:
             self.save()
-        if self.iterations >= config.max_iterations:
-            self.stop(f"max_iterations ({config.max_iterations:,}) reached")
-        if config.max_minutes is not None and self.run.wall_s >= config.max_minutes * 60:
-            self.stop(f"max_minutes ({config.max_minutes:g}) reached")
-
-    def _evaluate(self) -> None:
-        """On seeds of its own, without noise; keeps the best policy, and stops when it is good enough often enough in a row."""
-        config, snapshot = self.config, self.snapshot()
-        result = evaluate(config.task, act_with(snapshot, self.spec), range(SELECTION_SEEDS, SELECTION_SEEDS + config.eval_episodes))
-        rate, mean = float(result.rate.value), float(result.returns.mean())
-        self.run.log_metrics(self.clocks, {"eval/success": rate, "eval/return": mean, "eval/length": float(result.length.mean())})
-        outcome = f"success {result.rate}" if has_success(self.spec) else f"return {mean:.1f}"
-        self.display.say(f"evaluation at iteration {self.iterations:,}: {outcome}, {result.length.mean():.1f} actions")
-        score = rate if has_success(self.spec) else mean
-        if score >= self.progress.best:
-            self.progress.best, self.progress.best_step, self.best = score, self.iterations, snapshot
-            write_policy(self.run.best_policy, snapshot, self.spec, score=score, learned_by="ppo")
-        if config.stop_success is not None:
-            self.progress.reached = self.progress.reached + 1 if rate >= config.stop_success else 0
-            if self.progress.reached >= config.stop_evaluations:
-                self.stop(f"stop_success ({config.stop_success:g}) reached in {self.progress.reached} evaluations in a row")
+        self.campaign.check_limits(self.iterations)
 
     def snapshot(self) -> PolicySnapshot:
         """The policy as it is now, with the normaliser it sees through."""
@@ -181,25 +154,23 @@ class OnPolicyRun:
             "random": json.dumps(self._random.bit_generator.state),
             "hindsight": self.hindsight.state(),
             "curiosity": None if self.curiosity is None else self.curiosity.state(),
-            "progress": dataclasses.asdict(self.progress),
+            "progress": self.campaign.state(),
         }
-        write_policy(self.run.latest_policy, self.snapshot(), self.spec, learned_by="ppo")
+        self.latest = self.snapshot()
+        self.campaign.keep_latest(self.latest)
         meta = {"version": self._version, "wall_s": self.run.wall_s, "spec_hash": self.spec.hash, "num_envs": self.config.num_envs}
         return write_checkpoint(self.run.checkpoints, self.iterations, self.agent.arrays(self.state), loops, meta)
 
     def restore(self) -> None:
         """Where the newest checkpoint was; in our simulations bit for bit, elsewhere in new episodes."""
-        checkpoint = read_checkpoint(newest_checkpoint(self.run.checkpoints))
+        checkpoint = self.campaign.newest_checkpoint()
         meta, loops = checkpoint.meta, checkpoint.loops
-        if meta["spec_hash"] != self.spec.hash:
-            raise SpecMismatch(f"run {self.run.path} was trained on another spec: {'; '.join(self.spec.difference(self.run.spec))}")
         if meta["num_envs"] != self.config.num_envs:
             raise ConfigError(
                 f"run {self.run.path} has {meta['num_envs']} simulations in the middle of their episodes, and num_envs is "
                 f"{self.config.num_envs}: go on with as many, or start anew"
             )
-        self.run.wall_before = meta["wall_s"]
-        self.run.next_incarnation()
+        self.campaign.restore(checkpoint)
         self.iterations, self._version = meta["learner_step"], meta["version"]
         self.state = self.agent.from_arrays(self.state, checkpoint.agent)
         self.collector.restore(loops["collector"])
@@ -210,32 +181,13 @@ class OnPolicyRun:
         exact = loops["collector"].get("env") is not None
         if exact:
             self.reading.critic_memory = np.array(loops["critic_memory"])
-        self.progress = Progress(**loops["progress"])
-        if self.progress.best_step >= 0 and self.run.best_policy.exists():
-            self.best = read_policy(self.run.best_policy, self.spec)[0]
         self.run.event("resumed", learner_step=self.iterations, exact=exact)
         self.display.say(f"resumed {self.run.path} at iteration {self.iterations:,}, {self.collector.steps:,} steps")
 
-    def finish(self, reason: str, evaluate_finally: bool) -> dict[str, Any]:
-        """Save, judge the best policy on seeds that nothing was chosen by, and sum up."""
+    def finish(self, reason: str) -> dict[str, Any]:
+        """Save, judge the best policy, and sum up."""
         self.save()
-        summary: dict[str, Any] = {
-            "command": "ppo",
-            "task": self.config.task,
-            "stopped": reason,
-            **dataclasses.asdict(self.clocks),
-            "minutes": self.run.wall_s / 60,
-            "best_learner_step": self.best.learner_step if self.best else self.iterations,
-            **self.collector.episodes.metrics(),
-        }
-        if evaluate_finally and self.config.final_episodes:
-            seeds = range(FINAL_SEEDS, FINAL_SEEDS + self.config.final_episodes)
-            chosen = self.best or self.snapshot()
-            for name, stochastic_seed in (("deterministic", None), ("stochastic", self.config.seed)):
-                summary[name] = describe(evaluate(self.config.task, act_with(chosen, self.spec, stochastic_seed), seeds), self.spec)
-        self.run.summarise(summary)
-        self.run.event("stopped", reason=reason, **dataclasses.asdict(self.clocks))
-        return summary
+        return self.campaign.finish(reason, self.clocks, self.latest, command="ppo", **self.collector.episodes.metrics())
 
 
 def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray:
@@ -265,7 +217,7 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
         run.loggers.add(WandB(config.wandb, path, dict(run.info.settings)))
     with display:
         parts = OnPolicyRun(config, run, env, display)
-        parts.watch = watch or parts.watch
+        parts.campaign.watch = watch or parts.campaign.watch
         if resume:
             parts.restore()
         else:
@@ -276,7 +228,7 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
                 reason = parts.loop()
         except (NotFinite, SimulationDiverged) as problem:
             raise _with_state_kept(parts, problem) from problem
-        summary = parts.finish(reason, evaluate_finally=reason != INTERRUPTED)
+        summary = parts.finish(reason)
     run.close()
     env.close()
     return summary

@@ -180,7 +180,7 @@ class RunFolder:
         return row
 
     def event(self, kind: str, **details: Any) -> None:
-        """Something that happened."""
+        """Something that happened; the kinds are listed in `events.py`."""
         with contextlib.suppress(OSError):
             append_rows(self.events_file, [{"time": time.time(), "wall_s": round(self.wall_s, 3), "kind": kind, **details}])
 

@@ -43,7 +43,7 @@ def demos_empty(records: Records) -> Finding | None:
     for file in _files(records):
         if not file.problem and not file.steps:
             return Finding("demos_empty", PROBLEM, {**_named(file), "steps": 0})
-    if records.setting("demos") and records.log.demo_buffer == 0:
+    if records.setting("demos") and records.demo_transitions == 0:
         return Finding("demos_empty", PROBLEM, {"file": str(records.setting("demos")[0]), "buffer": 0})
     return None
 

@@ -61,9 +61,9 @@ def parameters_frozen(records: Records) -> Finding | None:
             return None
         facts = {"versions": len(newest), "newest": newest[-1]["policy_version"], "norm": newest[-1]["policy/norm"], "learning_rate": rate}
         return Finding("parameters_frozen", PROBLEM, facts)
-    published = list(records.log.published)[-limits.FROZEN_VERSIONS - 1 :]
-    if len(published) > limits.FROZEN_VERSIONS and len({name for _, name in published}) == 1:
-        facts = {"versions": len(published), "newest": published[-1][0], "hash": published[-1][1], "learning_rate": rate}
+    published = records.published[-limits.FROZEN_VERSIONS - 1 :]
+    if len(published) > limits.FROZEN_VERSIONS and len({event["hash"] for event in published}) == 1:
+        facts = {"versions": len(published), "newest": published[-1]["version"], "hash": published[-1]["hash"], "learning_rate": rate}
         return Finding("parameters_frozen", PROBLEM, facts)
     kl = records.newest("Policy/kl", 10)
     if len(kl) and float(np.abs(kl).max()) < 1e-12:
