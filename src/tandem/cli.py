@@ -53,7 +53,7 @@ def record(
             `spacemouse` or `gamepad`.
         demos: How many successful episodes to keep.
         out: Folder of the new file.
-        seed: Start of the first attempt; attempt i uses seed + i.
+        seed: Random seed for the starts of the attempts and for the scripted operator.
         quiet: No progress bar and no report.
         port: Of the page by which a person records; 0: any free one.
         reward_source: Who says that a person's episode was a success: the simulation, or the person.
@@ -190,7 +190,7 @@ def play(
         operator: Who does a task; a run is played by its policy.
         policy: Play the task with this policy: a run folder, a policy file or an ONNX file.
         episodes: How many to film.
-        seed: Start of the first episode; episode i uses seed + i.
+        seed: Random seed for the starts of the episodes.
         out: Folder of the film and the pictures.
         size: Width and height of the film in pixels.
         film: Film even where there is a screen.
@@ -421,20 +421,21 @@ def evaluate(
         policy: Judge this policy (a run folder, a policy file or an ONNX file) on the task RUN|TASK, whose spec it must fit.
         episodes: How many.
         stochastic: Draw actions as in training; otherwise the most likely one.
-        seed: Of the first episode.
+        seed: Judge on the final episodes of the run seed given. Default: that of the run the policy is from, else 0.
         which: The best policy by evaluation, or the last one.
         json: One JSON object instead of text.
     """
     import json as json_module
 
-    from tandem.acting.evaluate import FINAL_SEEDS
     from tandem.acting.evaluate import evaluate as run_evaluation
     from tandem.acting.policy import act_with, describe
+    from tandem.runs.folder import seed_of
+    from tandem.seeding import episode_seeds
 
     snapshot, spec = _policy_for(run, policy, which)
-    first = FINAL_SEEDS if seed is None else seed
+    seeds = episode_seeds(seed_of(policy or Path(run)) if seed is None else seed, "final", episodes)
     with console.status(f"{episodes} episodes of {spec.task}"):
-        result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), range(first, first + episodes))
+        result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), seeds)
     figures = describe(result, spec) | {"policy_version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
     if json:
         print(json_module.dumps(figures))

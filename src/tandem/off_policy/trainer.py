@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
+from tandem.acting.evaluate import evaluate, has_success
 from tandem.acting.policy import act_with, describe
 from tandem.agents.sac import SAC
 from tandem.data.journal import Journal
@@ -27,6 +27,7 @@ from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, plain, this_machine
 from tandem.runs.stopping import INTERRUPTED
+from tandem.seeding import episode_seeds
 from tandem.types import Metrics, PolicySnapshot, Spec, Transition
 
 Watch = Callable[[dict[str, Any]], Iterable[str]]
@@ -203,7 +204,8 @@ class Trainer:
         """On seeds of its own; keeps the best policy, and stops when it is good enough often enough in a row."""
         snapshot = self.learner.current_policy()
         act = act_with(snapshot, self.spec, self.config.seed if self.config.eval_stochastic else None)
-        result = evaluate(self.config.task, act, range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes), self.evaluating)
+        seeds = episode_seeds(self.config.seed, "selection", self.config.eval_episodes)
+        result = evaluate(self.config.task, act, seeds, self.evaluating)
         score = float(result.rate.value) if has_success(self.spec) else float(result.returns.mean())
         self.report(
             {
@@ -280,7 +282,7 @@ class Trainer:
         }
         if reason != INTERRUPTED and self.config.final_episodes:
             chosen = self.best or snapshot
-            seeds = range(FINAL_SEEDS, FINAL_SEEDS + self.config.final_episodes)
+            seeds = episode_seeds(self.config.seed, "final", self.config.final_episodes)
             for name, stochastic_seed in (("deterministic", None), ("stochastic", self.config.seed)):
                 summary[name] = describe(evaluate(self.config.task, act_with(chosen, self.spec, stochastic_seed), seeds), self.spec)
             summary["minutes"] = self.run.wall_s / 60

@@ -17,6 +17,7 @@ from tandem.networks.normaliser import Moments, Normaliser
 from tandem.observations import Layout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.episodes import BatchEpisodes
+from tandem.seeding import episode_seeds
 from tandem.types import Metrics, Observation, Spec
 
 Act = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -59,7 +60,7 @@ class Collector:
 
     def begin(self) -> None:
         """First episodes everywhere."""
-        observation, _ = self.env.reset(seed=10_000 * self._config.seed)
+        observation, _ = self.env.reset(seed=episode_seeds(self._config.seed, "training", self._config.num_envs, self.steps))  # pyright: ignore[reportArgumentType]
         self._raw = self._seen(observation, "the first observation")
         self._memory = np.zeros_like(self._memory)
         if self._config.init_at_random_ep_len:

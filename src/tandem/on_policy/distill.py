@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
-from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
+from tandem.acting.evaluate import evaluate, has_success
 from tandem.acting.policy import act_with, describe, load_policy
 from tandem.agents.distillation import Distillation, Lesson, LossType
 from tandem.agents.ppo import PPOConfig
@@ -32,6 +32,7 @@ from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
 from tandem.runs.loggers import TensorBoard
 from tandem.runs.stopping import INTERRUPTED, interruptible
+from tandem.seeding import episode_seeds
 from tandem.types import Metrics, PolicySnapshot, Spec
 
 
@@ -223,7 +224,7 @@ class DistillRun:
     def _evaluate(self, loss: float) -> None:
         """On seeds of its own, without noise; the best student is kept."""
         snapshot = self.snapshot()
-        seeds = range(SELECTION_SEEDS, SELECTION_SEEDS + self.config.eval_episodes)
+        seeds = episode_seeds(self.config.seed, "selection", self.config.eval_episodes)
         result = evaluate(self.spec.task, act_with(snapshot, self.spec), seeds)
         mean, rate = float(result.returns.mean()), float(result.rate.value)
         self.run.log_metrics(self.clocks, {"eval/success": rate, "eval/return": mean, "eval/length": float(result.length.mean())})
@@ -250,7 +251,7 @@ class DistillRun:
             **self.collector.episodes.metrics(),
         }
         if evaluate_finally and self.config.final_episodes:
-            seeds = range(FINAL_SEEDS, FINAL_SEEDS + self.config.final_episodes)
+            seeds = episode_seeds(self.config.seed, "final", self.config.final_episodes)
             for name, policy, seed in (
                 ("deterministic", chosen, None),
                 ("stochastic", chosen, self.config.seed),

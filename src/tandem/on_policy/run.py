@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
+from tandem.acting.evaluate import evaluate, has_success
 from tandem.acting.policy import act_with, describe
 from tandem.agents.ppo import PPO, Samples
 from tandem.agents.recurrent_ppo import RecurrentPPO
@@ -38,6 +38,7 @@ from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
 from tandem.runs.loggers import TensorBoard, WandB
 from tandem.runs.stopping import INTERRUPTED, interruptible
+from tandem.seeding import episode_seeds
 from tandem.types import Metrics, PolicySnapshot, Spec
 
 FEW = 64
@@ -152,7 +153,7 @@ class OnPolicyRun:
     def _evaluate(self) -> None:
         """On seeds of its own, without noise; keeps the best policy, and stops when it is good enough often enough in a row."""
         config, snapshot = self.config, self.snapshot()
-        result = evaluate(config.task, act_with(snapshot, self.spec), range(SELECTION_SEEDS, SELECTION_SEEDS + config.eval_episodes))
+        result = evaluate(config.task, act_with(snapshot, self.spec), episode_seeds(config.seed, "selection", config.eval_episodes))
         rate, mean = float(result.rate.value), float(result.returns.mean())
         self.run.log_metrics(self.clocks, {"eval/success": rate, "eval/return": mean, "eval/length": float(result.length.mean())})
         outcome = f"success {result.rate}" if has_success(self.spec) else f"return {mean:.1f}"
@@ -230,7 +231,7 @@ class OnPolicyRun:
             **self.collector.episodes.metrics(),
         }
         if evaluate_finally and self.config.final_episodes:
-            seeds = range(FINAL_SEEDS, FINAL_SEEDS + self.config.final_episodes)
+            seeds = episode_seeds(self.config.seed, "final", self.config.final_episodes)
             chosen = self.best or self.snapshot()
             for name, stochastic_seed in (("deterministic", None), ("stochastic", self.config.seed)):
                 summary[name] = describe(evaluate(self.config.task, act_with(chosen, self.spec, stochastic_seed), seeds), self.spec)

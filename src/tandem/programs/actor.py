@@ -8,7 +8,6 @@ simulations keep the ratio that was asked for.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import signal
@@ -33,6 +32,7 @@ from tandem.envs.scenery import Scenery
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
 from tandem.runs.broken import FOLDER
+from tandem.seeding import process_seed
 from tandem.teleop.mapping import axis_names
 from tandem.types import ForeignPolicy, Spec
 
@@ -114,7 +114,7 @@ def act(
     welcome = client.connect()
     say(f"[ACTOR] connected to {address} as '{args.name}', run {welcome.run}")
     settings = welcome.settings
-    seed = _own_seed(int(settings.get("seed", 0)), client.source)
+    seed = process_seed(int(settings.get("seed", 0)), client.source)
     own = None if chosen is None else OwnPolicy(act_with(chosen, spec, seed), ForeignPolicy(chosen.hash))
     if own is not None:
         known = own.known_as
@@ -174,11 +174,6 @@ def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda 
 
 def _camera(task: str) -> str | None:
     return TASKS[task].camera if task in TASKS else None
-
-
-def _own_seed(seed: int, source: str) -> int:
-    """Of the run and of this process: two actors of one run must not live through the same episodes."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {source}".encode()).digest()[:3], "little")
 
 
 def _token(args: ActorArgs) -> str:

@@ -10,6 +10,7 @@ import gymnasium
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
 from tandem.errors import DataError
+from tandem.seeding import episode_seed
 from tandem.teleop.operator import Operator
 from tandem.types import Transition
 
@@ -28,13 +29,13 @@ def record_demos(
     """Write `demos` successful episodes to a new file in `folder` and return it.
 
     Episodes are tried one after the other and the successes kept in that order: of several at once the short ones would be
-    the first to finish. Attempt i starts from seed + i.
+    the first to finish. Each attempt has a start of its own (`seeding`).
     """
     kept = failed = failed_in_a_row = 0
     with DemoWriter(folder, env.get_wrapper_attr("task_spec"), operator=operator.name, seed=seed) as writer:
         try:
             while kept < demos:
-                episode = play_episode(env, operator, seed + kept + failed)
+                episode = play_episode(env, operator, episode_seed(seed, "demonstrations", kept + failed))
                 if episode[-1].success:
                     writer.add(episode)
                     kept, failed_in_a_row = kept + 1, 0

@@ -126,6 +126,15 @@ class RunFolder:
         self.loggers.close()
 
 
+def seed_of(path: Path) -> int:
+    """The seed of the run that a run folder, or a policy file in one, belongs to; 0 for a file from elsewhere."""
+    for folder in (path, path.parent, path.parent.parent):
+        if (folder / "config.json").exists():
+            config = RunFolder(folder).config["config"]
+            return int(config.get("seed", config.get("config", {}).get("seed", 0)))
+    return 0
+
+
 def this_machine() -> dict[str, Any]:
     """Where and by what a run was started: figures of another machine are not to be judged by this one's."""
     return {"host": socket.gethostname(), "cores": os.cpu_count(), "tandem": __version__}
