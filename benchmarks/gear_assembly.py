@@ -17,7 +17,7 @@ import tyro
 
 from benchmarks.plots import success_curves
 from benchmarks.report import Report, machine_gflops
-from tandem.acting.evaluate import FINAL_SEEDS, wilson
+from tandem.acting.evaluate import wilson
 from tandem.agents.bc import BCConfig
 from tandem.data.report import inspect
 from tandem.envs.registry import make, make_expert
@@ -26,6 +26,7 @@ from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
 from tandem.programs.record import play_episode, record_demos
 from tandem.runs.display import Display
+from tandem.seeding import episode_seeds
 from tandem.teleop.operator import Fumbling
 
 TASK = "gear_assembly"
@@ -57,7 +58,7 @@ def one_seed(seed: int, runs: Path, display: Display, quick: bool) -> dict[str, 
 def by_operator(operator: Any, episodes: int) -> int:
     """Successes of someone who is no network."""
     env = make(TASK)
-    return sum(play_episode(env, operator, FINAL_SEEDS + i)[-1].success for i in range(episodes))
+    return sum(play_episode(env, operator, seed)[-1].success for seed in episode_seeds(0, "final", episodes))
 
 
 def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_gear")) -> None:

@@ -11,6 +11,7 @@ PACKAGE = Path(tandem.__file__).parent
 ORDER = (
     "types",
     "errors",
+    "seeding",
     "codec",
     "observations",
     "files",

@@ -89,7 +89,7 @@ def test_the_same_seed_records_the_same_steps(reach_file: Path, tmp_path: Path) 
 
 def test_play_makes_a_film_and_a_strip_of_pictures(tmp_path: Path, drawing: dict[str, str]) -> None:  # noqa: F811
     played = tandem("play", "reach", "--episodes", 2, "--size", 161, 120, cwd=tmp_path, env=drawing)
-    assert_done(played, "seed 0: success after ", "film videos/reach_scripted.mp4", "pictures videos/reach_scripted.png")
+    assert_done(played, "episode 0: success after ", "film videos/reach_scripted.mp4", "pictures videos/reach_scripted.png")
     actions = sum(int(count) for count in re.findall(r"after (\d+) actions", played.stdout))
     # per episode: the start, one frame for each action, and the last one held for half a second at 10 Hz
     frames, _ = imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "videos/reach_scripted.mp4"))

@@ -123,3 +123,25 @@ def test_the_version_that_steps_were_made_with_does_not_go_back(tmp_path: Path) 
         link.waiting = [transition(number, policy_version=version) for number, version in enumerate(versions)]
         learner.receive()
         assert learner.acted_with == 5
+
+
+def test_the_digest_tells_the_same_data_in_the_same_order_from_any_other(tmp_path: Path) -> None:
+    def digest(name: str, *groups: list) -> str:
+        learner, link = learner_with(ScriptedAgent(), tmp_path / name, online=0)
+        for group in groups:
+            link.waiting = group
+            learner.receive()
+        return learner.received_digest
+
+    one, two, other = transition(1), transition(2), transition(1, source="another")
+    assert digest("at once", [one, two]) == digest("in turns", [one], [two])
+    assert len({digest("a", [one, two]), digest("b", [two, one]), digest("c", [other, two]), digest("d", [one])}) == 4
+
+
+def test_steps_of_an_episode_that_was_thrown_away_before_they_arrive_are_not_stored(tmp_path: Path) -> None:
+    learner, link = learner_with(ScriptedAgent(), tmp_path / "run", online=3)
+    link.thrown_away = {("robot", 4)}
+    link.waiting = [transition(10, episode=4, intervened=True), transition(11, episode=5)]
+    learner.receive()
+    assert (len(learner.online), len(learner.demos), learner.received) == (4, 0, 5)
+    assert learner.online.oldest == 0

@@ -173,3 +173,45 @@ def test_an_old_checkpoint_is_still_read(tmp_path: Path) -> None:
     whole = run(replace(SMALL, max_steps=60), tmp_path / "whole")
     assert summary["actor_step"] == whole["actor_step"] and len(summary["received_digest"]) == 64
     assert np.isfinite(rows(tmp_path / "run")[-1]["critic/critic_loss"])
+
+
+def test_a_checkpoint_comes_after_the_rows_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is killed goes on from its checkpoint: rows up to there are not made again."""
+    from tandem.off_policy.trainer import Trainer
+
+    logged: list[tuple[int, int]] = []
+    save = Trainer.save
+
+    def noted(self: Trainer, *args: Any) -> Path:
+        path = save(self, *args)
+        logged.append((self.learner.steps, rows(tmp_path / "run")[-1]["learner_step"]))
+        return path
+
+    monkeypatch.setattr(Trainer, "save", noted)
+    run(replace(SMALL, max_steps=65, checkpoint_period=30), tmp_path / "run")
+    assert logged == [(30, 30), (60, 60), (65, 60)]
+
+
+def test_a_run_stops_after_as_many_good_evaluations_as_asked(tmp_path: Path) -> None:
+    """Every evaluation reaches a success of 0."""
+    config = replace(SMALL, eval_period=10, eval_episodes=1, stop_success=0.0, max_steps=100)
+    assert run(replace(config, stop_evaluations=3), tmp_path / "three")["learner_step"] == 30
+    assert run(replace(config, stop_evaluations=1), tmp_path / "one")["learner_step"] == 10
+
+
+def test_the_first_steps_are_random_and_the_policy_acts_after_them(tmp_path: Path) -> None:
+    """A policy without spread does the same in the same place, so that its actions are known again."""
+    from tandem.data.journal import Journal
+    from tandem.networks.numpy_policy import NumpyPolicy
+    from tandem.observations import flatten
+
+    agent = replace(SMALL.agent, std_min=1e-6, std_max=1e-6)
+    config = replace(SMALL, agent=agent, random_steps=40, training_starts=60, max_steps=5)
+    run(config, tmp_path / "run")
+    spec = make("reach").get_wrapper_attr("task_spec")
+    first = SAC(agent, sum(entry.size for entry in spec.observation.values()), spec.action_dim, spec.return_range)
+    policy = NumpyPolicy(first.policy_parameters(first.init(config.seed)))
+    with Journal.open(tmp_path / "run" / "journal.db") as journal:
+        steps = [step for _, step in journal.read()]
+    by_policy = [np.allclose(policy.mode(flatten(spec, step.observation)[None])[0], step.action, atol=1e-3) for step in steps]
+    assert len(steps) > 60 and by_policy == [False] * 40 + [True] * (len(steps) - 40)

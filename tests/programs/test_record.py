@@ -11,19 +11,20 @@ import pytest
 from tandem.data.demos import load_demos, read_demos
 from tandem.errors import DataError
 from tandem.programs.record import GIVE_UP_AFTER, play_episode, record_demos
+from tandem.seeding import episode_seeds
 from tandem.types import Entry, Spec, Transition
 
 SPEC = Spec("waiting", {"moment": Entry((2,))}, Entry((1,)), control_hz=10.0, max_episode_steps=20, return_range=(0.0, 1.0))
 
 
 class Waiting(gymnasium.Env):
-    """An episode of seed s lasts `length(s)` steps and ends in success or a time-out; it shows its seed and the step."""
+    """Episode number n lasts `length(n)` steps and ends in success or a time-out; it shows its number and the step."""
 
     task_spec = SPEC
     action_space = gymnasium.spaces.Box(-1, 1, (1,))
     observation_space = gymnasium.spaces.Dict({"moment": gymnasium.spaces.Box(-np.inf, np.inf, (2,))})
 
-    def __init__(self, length: Callable[[int], int] = lambda seed: 3, succeeds: Callable[[int], bool] = lambda seed: True) -> None:
+    def __init__(self, length: Callable[[int], int] = lambda number: 3, succeeds: Callable[[int], bool] = lambda number: True) -> None:
         self.length, self.succeeds = length, succeeds
         self.seeds: list[int] = []
 
@@ -35,12 +36,16 @@ class Waiting(gymnasium.Env):
 
     def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
         self.step_number += 1
-        ended = self.step_number == self.length(self.seeds[-1])
-        success = ended and self.succeeds(self.seeds[-1])
+        ended = self.step_number == self.length(self.number)
+        success = ended and self.succeeds(self.number)
         return self._seen(), float(success), success, ended and not success, {"success": success}
 
+    @property
+    def number(self) -> int:
+        return len(self.seeds) - 1
+
     def _seen(self) -> dict[str, np.ndarray]:
-        return {"moment": np.array([self.seeds[-1], self.step_number], np.float32)}
+        return {"moment": np.array([self.number, self.step_number], np.float32)}
 
 
 class Counter:
@@ -61,37 +66,36 @@ class Counter:
         return np.array([self._pressed], np.float32), True
 
 
-def seeds_of(steps: list[Transition]) -> list[int]:
-    """Of each episode, in the order of the file."""
+def numbers_of(steps: list[Transition]) -> list[int]:
+    """The number of each episode's attempt, in the order of the file."""
     return [int(step.observation["moment"][0]) for step in steps if step.step == 0]
 
 
 def test_demonstrations_are_in_order_of_start_not_of_finish(tmp_path: Path) -> None:
     """Of 25 attempts at once the short ones would be done first, and an early stop would keep only those."""
-    env = Waiting(length=lambda seed: 20 - seed % 19)  # 20, 19, 18, ... steps: later ones are shorter
+    env = Waiting(length=lambda number: 20 - number % 19)  # 20, 19, 18, ... steps: later ones are shorter
     path = record_demos(env, Counter(), 25, tmp_path, seed=0)
     steps = load_demos(path, SPEC)
-    assert seeds_of(steps) == list(range(25))
+    assert numbers_of(steps) == list(range(25))
     assert [step.episode for step in steps if step.last] == list(range(25))
     lengths = [step.step + 1 for step in steps if step.last]
-    assert lengths == [20 - seed % 19 for seed in range(25)]
-    assert path.name.startswith("waiting_25_demos_") and env.seeds == list(range(25))
+    assert lengths == [20 - number % 19 for number in range(25)]
+    assert path.name.startswith("waiting_25_demos_") and env.seeds == episode_seeds(0, "demonstrations", 25)
 
 
-def test_attempt_i_starts_from_seed_plus_i_and_failures_are_left_out(tmp_path: Path) -> None:
-    env, operator = Waiting(succeeds=lambda seed: seed % 3 == 0), Counter()
+def test_every_attempt_has_a_seed_of_its_own_and_failures_are_left_out(tmp_path: Path) -> None:
+    env, operator = Waiting(succeeds=lambda number: number % 3 == 2), Counter()
     told: list[tuple[int, int]] = []
     path = record_demos(env, operator, 3, tmp_path, seed=10, on_episode=lambda kept, failed: told.append((kept, failed)))
-    # attempts 10, 11, 12, ...; multiples of 3 succeed
-    assert env.seeds == [10, 11, 12, 13, 14, 15, 16, 17, 18]
-    assert seeds_of(load_demos(path, SPEC)) == [12, 15, 18]
+    assert env.seeds == episode_seeds(10, "demonstrations", 9)
+    assert numbers_of(load_demos(path, SPEC)) == [2, 5, 8]
     assert told == [(0, 1), (0, 2), (1, 2), (1, 3), (1, 4), (2, 4), (2, 5), (2, 6), (3, 6)]
     assert operator.episodes == 9, "the operator is told when an episode begins"
     assert read_demos(path).attributes == {"operator": "counter", "seed": 10}
 
 
 def test_an_operator_who_never_succeeds_is_given_up_on_and_leaves_no_file(tmp_path: Path) -> None:
-    env = Waiting(succeeds=lambda seed: False)
+    env = Waiting(succeeds=lambda number: False)
     with pytest.raises(DataError, match=rf"'counter' failed {GIVE_UP_AFTER} times in a row at 'waiting'.*None of 5 episodes was recorded"):
         record_demos(env, Counter(), 5, tmp_path, seed=0)
     assert len(env.seeds) == GIVE_UP_AFTER == 50
@@ -100,12 +104,12 @@ def test_an_operator_who_never_succeeds_is_given_up_on_and_leaves_no_file(tmp_pa
 
 def test_giving_up_keeps_what_had_succeeded_and_says_where(tmp_path: Path) -> None:
     """A success in between starts the count anew: 49 failures, a success, 50 failures."""
-    env = Waiting(succeeds=lambda seed: seed == 49)
+    env = Waiting(succeeds=lambda number: number == 49)
     with pytest.raises(DataError, match=r"1 of 5 episodes are kept in .*\.partial, which can be loaded"):
         record_demos(env, Counter(), 5, tmp_path, seed=0)
     assert len(env.seeds) == 49 + 1 + 50
     [partial] = tmp_path.iterdir()
-    assert seeds_of(load_demos(partial, SPEC)) == [49]
+    assert numbers_of(load_demos(partial, SPEC)) == [49]
 
 
 class Leaving(Counter):
@@ -135,9 +139,12 @@ def test_an_interrupt_before_the_first_success_leaves_nothing(tmp_path: Path) ->
 
 
 def test_an_episode_is_what_was_executed_from_each_moment_to_the_next() -> None:
-    steps = play_episode(Waiting(), Counter(), seed=7)
-    assert [step.observation["moment"].tolist() for step in steps] == [[7, 0], [7, 1], [7, 2]]
-    assert [step.next_observation["moment"].tolist() for step in steps] == [[7, 1], [7, 2], [7, 3]]
+    env = Waiting()
+    play_episode(env, Counter(), seed=6)
+    steps = play_episode(env, Counter(), seed=7)
+    assert env.seeds == [6, 7]
+    assert [step.observation["moment"].tolist() for step in steps] == [[1, 0], [1, 1], [1, 2]]
+    assert [step.next_observation["moment"].tolist() for step in steps] == [[1, 1], [1, 2], [1, 3]]
     # 0.4, 0.8 and 1.2, of which the environment takes 1
     np.testing.assert_allclose([step.action for step in steps], [[0.4], [0.8], [1.0]], rtol=1e-6)
     assert [step.reward for step in steps] == [0, 0, 1] and all(step.intervened for step in steps)
@@ -145,5 +152,5 @@ def test_an_episode_is_what_was_executed_from_each_moment_to_the_next() -> None:
 
 
 def test_a_time_out_is_truncated_not_terminated() -> None:
-    last = play_episode(Waiting(succeeds=lambda seed: False), Counter(), seed=7)[-1]
+    last = play_episode(Waiting(succeeds=lambda number: False), Counter(), seed=7)[-1]
     assert last.truncated and not last.terminated and not last.success

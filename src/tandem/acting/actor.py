@@ -20,6 +20,7 @@ from tandem.link.messages import EpisodeEnd
 from tandem.networks.numpy_policy import ActingPolicy, acting_policy
 from tandem.observations import Layout
 from tandem.runs.broken import STATES_KEPT, keep_simulation
+from tandem.seeding import episode_seeds
 from tandem.teleop.operator import Operator
 from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec, Transition
 
@@ -119,7 +120,7 @@ class Actor:
 
     def begin(self) -> None:
         """First episodes everywhere."""
-        self._observation, _ = self.env.reset(seed=10_000 * self._seed)
+        self._observation, _ = self.env.reset(seed=episode_seeds(self._seed, "training", self.env.num_envs, self.steps))  # pyright: ignore[reportArgumentType]
         for row in range(self.env.num_envs):
             self._begin_episode(row)
 

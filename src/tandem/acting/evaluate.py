@@ -13,10 +13,6 @@ from gymnasium.vector import AutoresetMode
 from tandem.envs.registry import TASKS, make, make_batch
 from tandem.types import Observation, Spec
 
-SELECTION_SEEDS = 1_000_000
-"""Episodes by which checkpoints are compared and training is stopped."""
-FINAL_SEEDS = 2_000_000
-"""Episodes that nothing was chosen by; the figure to report."""
 MAX_ROWS = 128
 
 Act = Callable[[Observation], np.ndarray]

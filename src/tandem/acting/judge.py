@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
+from tandem.acting.evaluate import evaluate, has_success
 from tandem.acting.policy import act_with, describe
 from tandem.runs.campaign import Score
+from tandem.seeding import episode_seeds
 from tandem.types import PolicySnapshot, Spec
 
 
@@ -23,7 +24,7 @@ class Judge:
     def score(self, snapshot: PolicySnapshot) -> Score:
         """For choosing the best policy and for stopping."""
         act = act_with(snapshot, self._spec, self._seed if self._eval_stochastic else None)
-        seeds = range(SELECTION_SEEDS, SELECTION_SEEDS + self._eval_episodes)
+        seeds = episode_seeds(self._seed, "selection", self._eval_episodes)
         result = evaluate(self._task, act, seeds, lambda: self.each_step())
         success, returns = float(result.rate.value), float(result.returns.mean())
         if has_success(self._spec):
@@ -37,5 +38,5 @@ class Judge:
         return {"deterministic": self.on_final_seeds(snapshot), "stochastic": self.on_final_seeds(snapshot, self._seed)}
 
     def on_final_seeds(self, snapshot: PolicySnapshot, stochastic_seed: int | None = None) -> dict[str, Any]:
-        seeds = range(FINAL_SEEDS, FINAL_SEEDS + self._final_episodes)
+        seeds = episode_seeds(self._seed, "final", self._final_episodes)
         return describe(evaluate(self._task, act_with(snapshot, self._spec, stochastic_seed), seeds), self._spec)

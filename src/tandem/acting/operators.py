@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tandem.envs.registry import TASKS, make_corrector
 from tandem.errors import ConfigError
+from tandem.seeding import episode_seed
 from tandem.teleop.devices import Gamepad, SpaceMouse
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.operator import HandsOff, Operator
@@ -47,7 +48,13 @@ def make_operators(
 def scripted_people(spec: Spec, count: int, seed: int, manner: Manner | None = None) -> list[ScriptedPerson]:
     """Each at a robot of their own, each with their own chance."""
     return [
-        ScriptedPerson(make_corrector(spec.task, seed * 1000 + row), distance_of(spec.task), spec.max_episode_steps, (seed, 3, row), manner)
+        ScriptedPerson(
+            make_corrector(spec.task, episode_seed(seed, "correction", row)),
+            distance_of(spec.task),
+            spec.max_episode_steps,
+            (seed, 3, row),
+            manner,
+        )
         for row in range(count)
     ]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -163,8 +164,12 @@ class ForeignBatch(VectorEnv):
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         self._low, self._high = inner.single_action_space.low, inner.single_action_space.high  # pyright: ignore[reportAttributeAccessIssue]
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        observation, info = self.rows.reset(seed=seed, options=options)
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        if not isinstance(seed, int | None) and not isinstance(self.rows, SyncVectorEnv):
+            seed = seed[0]  # an environment that steps its rows by itself takes one seed for all
+        observation, info = self.rows.reset(seed=seed, options=options)  # pyright: ignore[reportArgumentType]
         return self._converted(observation), info
 
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
-from tandem.acting.evaluate import FINAL_SEEDS, evaluate
+from tandem.acting.evaluate import evaluate
 from tandem.acting.policy import act_with, describe
 from tandem.agents.bc import BCConfig, clone
 from tandem.agents.sac_config import SACConfig
@@ -21,6 +21,7 @@ from tandem.runs.checkpoint import write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
+from tandem.seeding import episode_seeds
 from tandem.types import PolicySnapshot
 
 
@@ -65,7 +66,7 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
         clocks = Clocks(learner_step=number * args.config.eval_period, actor_step=0, policy_version=0)
         run.log_metrics(clocks, {"bc/train_loss": train_loss, "bc/validation_loss": validation_loss})
     summary: dict[str, Any] = {"task": args.task, "stopped": "validation plateau", "learner_step": result.last_step, "actor_step": 0}
-    seeds = range(FINAL_SEEDS, FINAL_SEEDS + args.final_episodes)
+    seeds = episode_seeds(args.seed, "final", args.final_episodes)
     for file, key, parameters, step in (
         (run.best_policy, "deterministic", result.best, result.best_step),
         (run.latest_policy, "trained_long", result.last, result.last_step),

@@ -83,6 +83,8 @@ class TrainConfig:
         ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.seed < 0:
+            raise ConfigError(f"seed must be at least 0, got {self.seed}")
         if self.updates_per_actor_step <= 0:
             raise ConfigError(f"updates_per_actor_step must be above 0, got {self.updates_per_actor_step}: the learner would never train")
         if self.training_starts > self.replay_buffer_capacity:

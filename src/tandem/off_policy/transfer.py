@@ -25,6 +25,7 @@ from tandem.agents.sac_config import SACConfig
 from tandem.envs.registry import make_batch
 from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
 from tandem.observations import Layout
+from tandem.seeding import episode_seeds
 from tandem.types import PolicySnapshot, Spec
 
 ROWS = 16
@@ -64,7 +65,7 @@ def _visited(teacher: NumpyGaussian, spec: Spec, seed: int) -> tuple[np.ndarray,
     The teacher acts with its noise: a clone that has only seen the ideal path does not know what to do off it.
     """
     env, layout, random = make_batch(spec.task, ROWS), Layout(spec), np.random.default_rng([seed, 5])
-    observation, _ = env.reset(seed=10_000 * seed)
+    observation, _ = env.reset(seed=episode_seeds(seed, "transfer", ROWS))  # pyright: ignore[reportArgumentType]
     episode = np.arange(ROWS)
     seen, wanted, episodes, stds = [], [], [], []
     while len(seen) * ROWS < STEPS:

@@ -17,6 +17,7 @@ from tandem.networks.normaliser import Moments, Normaliser
 from tandem.observations import Layout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.episodes import BatchEpisodes
+from tandem.seeding import episode_seeds
 from tandem.types import Metrics, Observation, Spec
 
 
@@ -56,7 +57,8 @@ class Collector:
 
     def begin(self, start: int = 0) -> None:
         """New episodes in all environments. `start` counts the starts of this run: each has seeds of its own."""
-        observation, _ = self.env.reset(seed=start_seed(self._config.seed, start))
+        seeds = episode_seeds(self._config.seed, "training", self._config.num_envs, start)
+        observation, _ = self.env.reset(seed=seeds)  # pyright: ignore[reportArgumentType]
         self._raw = self._flatten(observation, "the first observation")
         self._memory = np.zeros_like(self._memory)
         if self._config.init_at_random_ep_len:
@@ -181,10 +183,3 @@ class Collector:
 def reset_memory(memory: np.ndarray, ended: np.ndarray) -> np.ndarray:
     """The hidden state after a step: zero where the episode ended, by the task or by time."""
     return np.where(ended[:, None], np.float32(0), memory) if memory.size and ended.any() else memory
-
-
-def start_seed(seed: int, start: int) -> int:
-    """Seed of the first environment at this start of a run; environment i gets this plus i. A resumed run gets other seeds."""
-    if start == 0:
-        return 10_000 * seed
-    return int(np.random.SeedSequence([seed, start]).generate_state(1)[0] // 2)

@@ -6,7 +6,6 @@ and simulations keep the ratio that was asked for.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import signal
 import socket
@@ -31,6 +30,7 @@ from tandem.envs.scenery import Scenery
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
 from tandem.runs.folder import RunFolder
+from tandem.seeding import process_seed
 from tandem.teleop.mapping import axis_names
 from tandem.teleop.steering import Hand, Steering
 from tandem.types import ForeignPolicy, Spec
@@ -177,7 +177,7 @@ def _make_actor(
     args: ActorArgs, robot: Robot, client: ActorClient, settings: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[Actor, Steering | None]:
     """The actor, and the steering through which a person takes over; None where nobody may."""
-    seed = _own_seed(int(settings.get("seed", 0)), client.source)
+    seed = process_seed(int(settings.get("seed", 0)), client.source)
     operators, steering = make_operators(args.operator, robot.spec, args.num_envs, seed, robot.hand)
     actor = Actor(
         robot.env,
@@ -230,11 +230,6 @@ def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     return act(args, say, stop.is_set, watch)
-
-
-def _own_seed(seed: int, source: str) -> int:
-    """A seed of the run and this process: two actors of one run must not see the same episodes."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {source}".encode()).digest()[:3], "little")
 
 
 def _token(args: ActorArgs) -> str:

@@ -8,11 +8,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from tandem.acting.evaluate import FINAL_SEEDS
 from tandem.acting.evaluate import evaluate as run_evaluation
 from tandem.acting.policy import Policy, act_with, describe, load_any_policy
 from tandem.envs.registry import make
 from tandem.programs.terminal import console
+from tandem.runs.folder import seed_of
+from tandem.seeding import episode_seeds
 from tandem.types import Spec
 
 
@@ -32,14 +33,14 @@ def evaluate(
         policy: Evaluate this policy (a run folder, a policy file or an ONNX file) on the task RUN|TASK, whose spec it must fit.
         episodes: Number of episodes.
         stochastic: Draw actions as in training; otherwise take the most likely action.
-        seed: Seed of the first episode; episode i uses seed + i.
+        seed: Evaluate on the final episodes of this run seed. Default: the seed of the run that the policy is from, else 0.
         which: The best policy by evaluation, or the latest policy.
         json: One JSON object instead of text.
     """
     snapshot, spec = policy_for(run, policy, which)
-    first = FINAL_SEEDS if seed is None else seed
+    seeds = episode_seeds(seed_of(policy or Path(run)) if seed is None else seed, "final", episodes)
     with console.status(f"{episodes} episodes of {spec.task}"):
-        result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), range(first, first + episodes))
+        result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), seeds)
     figures = describe(result, spec) | {"policy_version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
     if json:
         print(json_module.dumps(figures))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 from tandem.envs.single import SingleEnv
 from tandem.errors import ConfigError, DataError, RenderingUnavailable
 from tandem.programs.pictures import Film, write_strip
+from tandem.seeding import episode_seed
 from tandem.teleop.operator import Operator
 
 
@@ -27,10 +29,10 @@ def film_episodes(
     first: list[np.ndarray] = []
     outcomes = []
     with Film(folder / f"{name}.mp4", env.get_wrapper_attr("task_spec").control_hz) as film:
-        for number in range(seed, seed + episodes):
-            frames, outcome = _film_episode(env, operator, number, film)
+        for number in range(episodes):
+            frames, outcome = _film_episode(env, operator, episode_seed(seed, "play", number), film)
             first = first or frames
-            outcomes.append(outcome)
+            outcomes.append(f"episode {number}: {outcome}")
     return film.path, write_strip(first, folder / f"{name}.png"), outcomes
 
 
@@ -48,7 +50,7 @@ def _film_episode(env: gymnasium.Env, operator: Operator, seed: int, film: Film)
     for _ in range(1 + round(film.fps / 2)):  # half a second to see how it ended
         film.add(frames[-1])
     actions, outcome = len(frames) - 1, "success" if info.get("success") else "no success"
-    return frames, f"seed {seed}: {outcome} after {actions} actions ({actions / film.fps:.1f} s)"
+    return frames, f"{outcome} after {actions} actions ({actions / film.fps:.1f} s)"
 
 
 def _picture(env: gymnasium.Env) -> np.ndarray:
@@ -70,10 +72,12 @@ def show_live(env: SingleEnv, operator: Operator, seed: int) -> None:
     model = batch.get_model(0)
     data = mujoco.MjData(model)
     with mujoco.viewer.launch_passive(model, data) as viewer:
-        while viewer.is_running():
-            observation, _ = env.reset(seed=seed)
+        for number in itertools.count():
+            if not viewer.is_running():
+                return
+            observation, _ = env.reset(seed=episode_seed(seed, "play", number))
             operator.reset()
-            ended, seed = False, seed + 1
+            ended = False
             while viewer.is_running() and not ended:
                 began = time.monotonic()
                 action, _ = operator.decide(observation, None)

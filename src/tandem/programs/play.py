@@ -30,7 +30,7 @@ def play(
         operator: Who does a task; a run is played by its policy.
         policy: Play the task with this policy: a run folder, a policy file or an ONNX file.
         episodes: Number of episodes to film.
-        seed: Seed of the first episode; episode i uses seed + i.
+        seed: Random seed for the starts of the episodes.
         out: Folder of the film and the pictures.
         size: Width and height of the film in pixels.
         film: Film even where there is a screen.

@@ -18,6 +18,7 @@ from tandem.envs.registry import make, make_expert
 from tandem.errors import ConfigError, DataError, PackageMissing
 from tandem.programs.page import mount_page, page_installed
 from tandem.programs.terminal import recording_bar, say
+from tandem.seeding import episode_seed
 from tandem.teleop.operator import Operator
 from tandem.types import Transition
 
@@ -45,7 +46,7 @@ def record(
             `spacemouse` or `gamepad`.
         demos: Number of successful episodes to keep.
         out: Folder of the new file.
-        seed: Seed of the first attempt; attempt i uses seed + i.
+        seed: Random seed for the starts of the attempts and for the scripted operator.
         quiet: No progress bar and no report.
         port: Port of the page with which a person records; 0: any free port.
         reward_source: Who decides whether a person's episode was a success: the simulation, or the person.
@@ -119,13 +120,13 @@ def record_demos(
     """Write `demos` successful episodes to a new file in `folder` and return it.
 
     Episodes are tried one after the other and the successes kept in that order: of several at once the short ones would be
-    the first to finish. Attempt i starts from seed + i.
+    the first to finish. Each attempt has a start of its own (`seeding`).
     """
     kept = failed = failed_in_a_row = 0
     with DemoWriter(folder, env.get_wrapper_attr("task_spec"), operator=operator.name, seed=seed) as writer:
         try:
             while kept < demos:
-                episode = play_episode(env, operator, seed + kept + failed)
+                episode = play_episode(env, operator, episode_seed(seed, "demonstrations", kept + failed))
                 if episode[-1].success:
                     writer.add(episode)
                     kept, failed_in_a_row = kept + 1, 0

@@ -36,6 +36,7 @@ from tandem.link.client import ActorClient
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
 from tandem.runs.folder import RunFolder
+from tandem.seeding import episode_seed
 from tandem.teleop.mapping import axis_names
 from tandem.teleop.operator import Still
 from tandem.teleop.steering import Hand, Steering
@@ -125,7 +126,7 @@ class Teacher:
         self._rhythm = Rhythm(self.spec.control_hz)
         self._recorder = EpisodeRecorder(self.spec, source="")
         self._episode: list[Transition] = []
-        self._seed = seed
+        self._seed, self._attempt = seed, 0
         self.phase: Literal["ready", "recording", "judging"] = "ready"
         self._notice, self._label, self._ended = "", None, False
         self._stays = False
@@ -155,7 +156,7 @@ class Teacher:
 
     def _begin(self) -> None:
         """To the start of an episode, and wait there."""
-        self.observation, _ = self._env.reset(seed=self._seed)
+        self.observation, _ = self._env.reset(seed=episode_seed(self._seed, "demonstrations", self._attempt))
         self._recorder.begin(self.observation)
         self._episode, self._label, self.phase = [], None, "ready"
         self.returns[0] = 0.0
@@ -252,7 +253,7 @@ class Teacher:
         elif what == "keep" and before == "judging":
             self._keep()
         elif what in ("discard", "redo") and before != "ready":
-            self._seed += what == "discard"
+            self._attempt += what == "discard"
             self._notice = "thrown away" if what == "discard" else "once more from the same start"
             self._begin()
         else:
@@ -265,5 +266,5 @@ class Teacher:
         self._writer.add(self._episode)
         self._say(f"{self._writer.episodes} of {self._wanted} kept ({len(self._episode)} steps)")
         self._notice = f"kept: {self._writer.episodes} of {self._wanted}"
-        self._seed += 1
+        self._attempt += 1
         self._begin()

@@ -257,6 +257,16 @@ def read_json(path: Path) -> Any:
         return None
 
 
+def seed_of(path: Path) -> int:
+    """The seed of the run that a run folder, or a policy file in one, belongs to; 0 for a file from elsewhere."""
+    for folder in (path, path.parent, path.parent.parent):
+        run = RunFolder(folder)
+        if run.config_file.exists():
+            config = run.info.settings
+            return int(config.get("seed", config.get("config", {}).get("seed", 0)))
+    return 0
+
+
 def this_machine() -> dict[str, Any]:
     """Where and by what a run was started: figures of another machine are not to be judged by this one's."""
     return {"host": socket.gethostname(), "cores": os.cpu_count(), "tandem": __version__}

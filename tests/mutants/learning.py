@@ -1,0 +1,240 @@
+"""Learner, trainer, replay buffers, mixing, seeds and evaluation."""
+
+from tests.mutants.harness import Mutant
+
+LEARNER = "off_policy/test_learner.py"
+TRAINER = "off_policy/test_trainer.py"
+INTERVENTIONS = "off_policy/test_interventions.py"
+SEEDING = "test_seeding.py"
+REPLAY = "data/test_replay.py"
+MIXING = "data/test_mixing.py"
+DISCARDS = "data/test_discards.py"
+EVALUATE = "acting/test_evaluate.py"
+
+MUTANTS = [
+    # ---- the learner
+    Mutant(
+        "rollback_is_only_counted",
+        "off_policy/learner.py",
+        "        self.state = self.agent.copy(self._good_state)\n        self._say",
+        "        self._say",
+        (LEARNER,),
+    ),
+    Mutant("rollback_is_not_counted", "off_policy/learner.py", "        self.rolled_back += 1\n", "", (LEARNER,)),
+    Mutant(
+        "good_state_is_never_kept",
+        "off_policy/learner.py",
+        "            self._good_state = self.agent.copy(self.state)\n            self._good_temperature",
+        "            self._good_temperature",
+        (LEARNER,),
+    ),
+    Mutant(
+        "state_is_judged_by_the_update_before_it", "off_policy/learner.py", "{**self.metrics, **values}", "{**self.metrics}", (LEARNER,)
+    ),
+    Mutant(
+        "entropy_counts_as_divergence", "off_policy/learner.py", "    if not agent.backup_entropy:\n", "    if agent.hidden:\n", (LEARNER,)
+    ),
+    Mutant(
+        "entropy_excuses_any_value",
+        "off_policy/learner.py",
+        "    return limit + agent.discount / (1 - agent.discount) * temperature * largest_entropy",
+        "    return math.inf",
+        (LEARNER,),
+    ),
+    Mutant(
+        "temperature_excuses_its_own_state",
+        "off_policy/learner.py",
+        "q_limit(self.spec, self.config.agent, self._good_temperature)",
+        'q_limit(self.spec, self.config.agent, metrics["actor/temperature"])',
+        (LEARNER,),
+    ),
+    Mutant(
+        "publishes_during_pretraining", "off_policy/learner.py", "            if not before_actors:\n", "            if True:\n", (LEARNER,)
+    ),
+    Mutant("publishes_at_every_step", "off_policy/learner.py", "self.steps % self.config.steps_per_update == 0", "True", (LEARNER,)),
+    Mutant("pretrains_on_online_data_too", "off_policy/learner.py", "1.0 if before_actors else DEMO_SHARE", "DEMO_SHARE", (LEARNER,)),
+    Mutant("pretraining_never_ends", "off_policy/learner.py", "1.0 if before_actors else DEMO_SHARE", "1.0", (LEARNER,)),
+    Mutant(
+        "corrections_count_as_recorded_demonstrations",
+        "off_policy/learner.py",
+        "recorded=bool(demos)",
+        "recorded=True",
+        (LEARNER,),
+    ),
+    Mutant(
+        "acted_with_goes_back",
+        "off_policy/learner.py",
+        "max(self.acted_with, *(step.policy_version for step in steps), -1)",
+        "max((step.policy_version for step in steps), default=self.acted_with)",
+        (LEARNER,),
+    ),
+    Mutant("digest_ignores_the_source", "off_policy/learner.py", '{digest} {step.source} {step.seq}"', '{digest} {step.seq}"', (LEARNER,)),
+    Mutant(
+        "digest_ignores_the_order",
+        "off_policy/learner.py",
+        "    for step in steps:\n        digest",
+        "    for step in sorted(steps, key=lambda step: step.seq):\n        digest",
+        (LEARNER,),
+    ),
+    Mutant(
+        "steps_thrown_away_are_stored",
+        "off_policy/learner.py",
+        "            if (step.source, step.episode) not in self.discarded:\n",
+        "            if step:\n",
+        (LEARNER,),
+    ),
+    Mutant(
+        "old_corrections_are_lost_on_resume",
+        "off_policy/learner.py",
+        "            elif step.intervened:\n                self.demos.insert(step, number)\n",
+        "",
+        (INTERVENTIONS,),
+    ),
+    Mutant(
+        "resume_fills_up_a_ring_that_had_free_rows",
+        "off_policy/learner.py",
+        "            replay.drop_before(self.received if oldest is None else oldest)\n",
+        "            replay.drop_before(-1)\n",
+        (INTERVENTIONS,),
+    ),
+    # ---- the trainer
+    Mutant(
+        "rows_have_the_clocks_of_the_next_one",
+        "off_policy/trainer.py",
+        "self.report(self._logged | row.known, row.clocks, row.wall_s)",
+        "self.report(self._logged | row.known)",
+        (TRAINER,),
+    ),
+    Mutant(
+        "rows_are_not_written_before_a_checkpoint",
+        "off_policy/trainer.py",
+        "        self.write_row()\n        arrays, learner",
+        "        arrays, learner",
+        (TRAINER,),
+    ),
+    Mutant(
+        "rows_are_not_written_before_an_evaluation",
+        "off_policy/trainer.py",
+        "            self.write_row()\n            self.evaluate()",
+        "            self.evaluate()",
+        (TRAINER,),
+    ),
+    Mutant(
+        "the_last_row_of_a_broken_run_is_lost",
+        "off_policy/sync.py",
+        "                trainer.write_row()\n",
+        "                pass\n",
+        (TRAINER,),
+    ),
+    Mutant(
+        "twice_the_updates_per_actor_step",
+        "off_policy/trainer.py",
+        "self.config.updates_per_actor_step * new",
+        "2 * self.config.updates_per_actor_step * new",
+        (TRAINER,),
+    ),
+    Mutant("updates_cost_nothing", "off_policy/trainer.py", "        self.progress.credit -= 1\n", "", (TRAINER,)),
+    Mutant(
+        "no_pretraining_at_all", "off_policy/trainer.py", "        while self.learner.pretraining:\n", "        while False:\n", (TRAINER,)
+    ),
+    Mutant(
+        "stops_at_the_first_good_evaluation",
+        "off_policy/trainer.py",
+        "self.progress.reached >= self.config.stop_evaluations",
+        "self.progress.reached >= 1",
+        (TRAINER,),
+    ),
+    Mutant(
+        "resume_stores_what_was_thrown_away",
+        "off_policy/trainer.py",
+        "self.learner.refill(received, journal.discarded(), oldest)",
+        "self.learner.refill(received, set(), oldest)",
+        (INTERVENTIONS,),
+    ),
+    Mutant(
+        "random_steps_are_ignored",
+        "acting/actor.py",
+        "self._policy is None or self.steps < self._random_steps",
+        "self._policy is None",
+        (TRAINER,),
+    ),
+    # ---- seeds
+    Mutant(
+        "final_episodes_are_those_of_the_selection", "off_policy/trainer.py", '"final", self.config', '"selection", self.config', (SEEDING,)
+    ),
+    Mutant("selection_is_on_the_final_episodes", "off_policy/trainer.py", '"selection", self.config', '"final", self.config', (SEEDING,)),
+    Mutant(
+        "purposes_share_their_seeds", "seeding.py", "_mixed(run_seed, _KEYS[purpose], *index)", "_mixed(run_seed, 0, *index)", (SEEDING,)
+    ),
+    Mutant("runs_share_their_seeds", "seeding.py", "SeedSequence(run_seed, spawn_key=key)", "SeedSequence(0, spawn_key=key)", (SEEDING,)),
+    Mutant("seeds_of_32_bits", "seeding.py", "int(word) >> 1", "int(word) >> 32", (SEEDING,)),
+    Mutant("actor_processes_share_their_seeds", "seeding.py", "hashlib.sha256(source.encode())", "hashlib.sha256(b'')", (SEEDING,)),
+    Mutant("a_resume_repeats_the_first_starts", "acting/actor.py", "self.env.num_envs, self.steps)", "self.env.num_envs, 0)", (SEEDING,)),
+    Mutant(
+        "a_ppo_resume_repeats_the_first_starts",
+        "on_policy/collector.py",
+        "self._config.num_envs, self.steps)",
+        "self._config.num_envs, 0)",
+        (SEEDING,),
+    ),
+    Mutant(
+        "a_failed_demonstration_is_tried_from_the_same_start",
+        "programs/record.py",
+        '"demonstrations", kept + failed)',
+        '"demonstrations", kept)',
+        ("programs/test_record.py",),
+    ),
+    Mutant(
+        "eval_does_not_ask_for_the_runs_seed", "cli.py", "seed_of(policy or Path(run)) if seed is None", "0 if seed is None", (SEEDING,)
+    ),
+    # ---- replay and mixing
+    Mutant(
+        "rows_are_counted_by_place",
+        "data/replay.py",
+        "return ages if self.inserted <= self.capacity else (ages + self.inserted) % self.capacity",
+        "return ages",
+        (REPLAY,),
+    ),
+    Mutant(
+        "next_observation_is_the_observation",
+        "data/replay.py",
+        "self._layout.flatten(transition.next_observation)",
+        "self._layout.flatten(transition.observation)",
+        (REPLAY,),
+    ),
+    Mutant(
+        "a_time_out_has_no_future", "data/replay.py", "0.0 if transition.terminated else 1.0", "0.0 if transition.last else 1.0", (REPLAY,)
+    ),
+    Mutant("corrected_rows_are_not_flagged", "data/replay.py", "= transition.corrected\n", "= 0.0\n", (INTERVENTIONS,)),
+    Mutant("forget_keeps_what_it_should_drop", "data/replay.py", "places[~np.isin(", "places[np.isin(", (DISCARDS,)),
+    Mutant(
+        "the_oldest_row_is_dropped", "data/replay.py", "self._numbers[places] >= number", "self._numbers[places] > number", (INTERVENTIONS,)
+    ),
+    Mutant(
+        "corrections_are_no_demonstrations",
+        "data/mixing.py",
+        "    if step.intervened and demos is not None:\n",
+        "    if False:\n",
+        (MIXING,),
+    ),
+    Mutant(
+        "corrections_leave_the_online_replay",
+        "data/mixing.py",
+        "    online.insert(step, number)\n",
+        "    if not step.intervened:\n        online.insert(step, number)\n",
+        (MIXING,),
+    ),
+    Mutant("one_correction_fills_half_of_every_batch", "data/mixing.py", "min(rows, len(self.demos))", "rows", (MIXING,)),
+    Mutant("few_demonstrations_fill_few_rows", "data/mixing.py", "rows if self.recorded else min", "min", (MIXING,)),
+    Mutant("a_third_of_a_batch_is_demonstrations", "data/mixing.py", "DEMO_SHARE = 0.5", "DEMO_SHARE = 1 / 3", (MIXING,)),
+    # ---- evaluation
+    Mutant("ended_rows_go_on_counting", "acting/evaluate.py", "        length += running\n", "        length += 1\n", (EVALUATE,)),
+    Mutant(
+        "success_is_forgotten",
+        "acting/evaluate.py",
+        '        success |= info["success"]\n',
+        '        success = info["success"]\n',
+        (EVALUATE,),
+    ),
+    Mutant("the_interval_has_no_width", "acting/evaluate.py", "z: float = 1.96", "z: float = 0.0", (EVALUATE,)),
+]
