@@ -38,7 +38,7 @@ import numpy as np
 import tyro
 
 from benchmarks.report import Report
-from tandem.link.client import ActorClient
+from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.folder import TrainerEnd
 from tandem.link.messages import pack_policy
 from tandem.types import Entry, PolicySnapshot, Spec, Transition
@@ -190,7 +190,7 @@ class Processes:
 
 def connected(end: Connection, options: dict[str, Any]) -> ActorClient:
     """An actor's end, once it is asked whether it is ready."""
-    client = ActorClient(**options)
+    client = ActorClient(options["spec"], ClientConfig(**{name: value for name, value in options.items() if name != "spec"}))
     client.connect()
     end.recv()
     end.send(client.source)

@@ -31,7 +31,7 @@ from tandem.acting.showing import Showing
 from tandem.envs.registry import TASKS, make_batch
 from tandem.envs.scenery import Scenery
 from tandem.errors import ConfigError, FileMissing
-from tandem.link.client import ActorClient
+from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.broken import FOLDER
 from tandem.teleop.mapping import axis_names
 from tandem.types import ForeignPolicy, Spec
@@ -98,17 +98,19 @@ def act(
     limits = Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits))
     hand = open_hand(args.operator, spec, args.mapping)  # before anything is joined: a device that is not there joins nothing
     client = ActorClient(
-        address,
         spec,
-        token=token,
-        name=args.name,
-        rows=args.num_envs,
-        pace=args.pace,
-        spool=args.spool,
-        ca=args.ca,
-        spool_limit=args.spool_limit,
-        while_away=args.while_away,
-        timeout_s=args.timeout,
+        ClientConfig(
+            address=address,
+            token=token,
+            name=args.name,
+            rows=args.num_envs,
+            pace=args.pace,
+            spool=args.spool,
+            ca=args.ca,
+            spool_limit=args.spool_limit,
+            while_away=args.while_away,
+            timeout_s=args.timeout,
+        ),
         say=say,
     )
     welcome = client.connect()
