@@ -15,16 +15,14 @@ from link_samples import HERE, SPEC, HubProcess, assert_each_once_in_order, clie
 from tandem.codec import pack, pack_transition
 from tandem.link.client import ActorClient
 from tandem.link.messages import (
-    EPISODE_END,
     MAX_HEADER,
     PROTOCOL,
     Command,
     EpisodeEnd,
     Hello,
-    Record,
     Statistics,
-    Steps,
 )
+from tandem.link.steps import EPISODE_END, Record, Steps
 from tests.waiting import wait_for
 
 CONNECTIONS = 2000

@@ -14,14 +14,12 @@ from link_samples import SPEC, snapshot
 
 from tandem.codec import pack
 from tandem.link import messages
+from tandem.link.fields import COUNT_LIMIT
 from tandem.link.messages import (
     COMMANDS,
-    COUNT_LIMIT,
-    EPISODE_END,
     FROM_ACTOR,
     FROM_HUB,
     MAX_HEADER,
-    MAX_RECORDS,
     PROTOCOL,
     Acknowledged,
     BadFrame,
@@ -33,11 +31,9 @@ from tandem.link.messages import (
     Heard,
     Hello,
     OtherProtocol,
-    Record,
     Refused,
     Scene,
     Statistics,
-    Steps,
     Trouble,
     View,
     Welcome,
@@ -45,6 +41,7 @@ from tandem.link.messages import (
     parse,
     parse_policy,
 )
+from tandem.link.steps import EPISODE_END, MAX_RECORDS, Record, Steps
 
 ALL_KINDS = (*FROM_ACTOR, *FROM_HUB, "episode_end")
 HELLO = Hello(PROTOCOL, "toy", SPEC.hash, json.loads(json.dumps(SPEC.to_json())), "left", "actor-1", "fast", 8, "")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from link_samples import python
 
-from tandem.link.messages import Record
 from tandem.link.spool import Leftover, Position, Spool, leftovers
+from tandem.link.steps import Record
 from tests.waiting import wait_for
 
 ABOUT = {"run": "r1", "name": "left"}
@@ -223,7 +223,7 @@ def test_one_thread_appends_while_another_reads_and_releases(tmp_path: Path) -> 
 _APPEND = """
 import sys
 from pathlib import Path
-from tandem.link.messages import Record
+from tandem.link.steps import Record
 from tandem.link.spool import Spool
 spool = Spool.create(Path(sys.argv[1]), "p1", {"run": "r1", "name": "left"})
 for seq in range(10**6):
@@ -254,7 +254,7 @@ def test_what_a_killed_process_appended_is_there_for_the_next(tmp_path: Path) ->
 _FULL = """
 import json, resource, sys
 from pathlib import Path
-from tandem.link.messages import Record
+from tandem.link.steps import Record
 from tandem.link.spool import Spool
 spool = Spool.create(Path(sys.argv[1]), "p1", {"run": "r1", "name": "left"})
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))

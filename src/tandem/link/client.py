@@ -22,7 +22,16 @@ from tandem.errors import ConfigError
 from tandem.link.client_state import ClientConfig, ClientState, ClientStatus
 from tandem.link.fields import COUNT_LIMIT, MAX_NAME
 from tandem.link.link_thread import LinkThread
-from tandem.link.messages import EPISODE_END, Camera, Command, Control, EpisodeEnd, Record, Scene, View, Welcome
+from tandem.link.messages import (
+    Camera,
+    Command,
+    Control,
+    EpisodeEnd,
+    Scene,
+    View,
+    Welcome,
+)
+from tandem.link.steps import EPISODE_END, Record
 from tandem.types import ForeignPolicy, PolicySnapshot, Spec, Transition
 
 

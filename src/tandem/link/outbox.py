@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-from tandem.link.messages import EPISODE_END, GROUP_BYTES, MAX_RECORDS, Steps, Welcome
+from tandem.link.messages import Welcome
 from tandem.link.spool import Leftover, Position, Spool
+from tandem.link.steps import EPISODE_END, GROUP_BYTES, MAX_RECORDS, Steps
 
 MAX_GROUPS_UNDER_WAY = 4
 """While so many are under way, new steps wait for the next group: at a high rate groups grow by themselves."""
