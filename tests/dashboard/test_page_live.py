@@ -83,7 +83,7 @@ def hands_off(request: pytest.FixtureRequest) -> Iterator[None]:
     if "visitor" in request.fixturenames:
         visitor: Visitor = request.getfixturevalue("visitor")
         if not visitor.tab.is_closed() and visitor.who() == "YOU":
-            visitor.tab.evaluate("tandem.hand.clear()")
+            visitor.tab.evaluate("tandem.input.clear()")
             visitor.let_go()
 
 

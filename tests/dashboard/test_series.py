@@ -50,10 +50,10 @@ def test_news_are_what_changed_and_together_they_are_all(tmp_path: Path) -> None
         append(path, row(step, critic__critic_loss=float(step)))
         while series.read():
             pass
-        news = series.news()
-        assert news is not None
-        shown[news["from"] :] = news["rows"]
-        assert series.news() is None
+        points = series.new_points()
+        assert points is not None
+        shown[points["from"] :] = points["rows"]
+        assert series.new_points() is None
     assert shown == series.all()["rows"] and len(shown) <= 16
 
 
