@@ -47,7 +47,7 @@ def test_the_clocks_in_words() -> None:
     assert [line.split(" acts")[0] for line in two[1:]] == ["left", "right"]
 
 
-def test_the_known_table_marks_where_the_run_is() -> None:
+def test_the_usual_table_marks_the_row_of_the_run() -> None:
     rows = reference(Clocks(600, 0, 0), 50)
     assert [row["here"] for row in rows] == [False, True, False]
     assert [row["policies"] for row in rows] == ["0 to 4", "4 to 20", "from 20"]

@@ -33,7 +33,7 @@ def test_a_trainer_needs_no_hub_and_reads_what_one_stores_later(run: Path) -> No
     trainer.close()
 
 
-def test_rows_that_a_dying_hub_committed_without_a_word_are_found_all_the_same(run: Path) -> None:
+def test_rows_that_a_dying_hub_committed_but_did_not_announce_are_found(run: Path) -> None:
     trainer = TrainerEnd(run, SPEC)
     trainer.receive()
     with open_journal(run, SPEC, read_only=False) as journal:
@@ -44,7 +44,7 @@ def test_rows_that_a_dying_hub_committed_without_a_word_are_found_all_the_same(r
     trainer.close()
 
 
-def test_a_trainer_is_alive_from_its_first_word_on(run: Path) -> None:
+def test_a_trainer_counts_as_alive_from_its_first_heartbeat(run: Path) -> None:
     """Not only from the hub's next look on: a view kept in between would call it dead for as long as it is the newest."""
     hub, trainer = Hub(run), TrainerEnd(run, SPEC)
     assert hub.status()["trainer"]["alive"] is False
@@ -53,7 +53,7 @@ def test_a_trainer_is_alive_from_its_first_word_on(run: Path) -> None:
     trainer.close()
 
 
-def test_the_trainer_says_where_it_is_in_a_few_microseconds(run: Path) -> None:
+def test_a_trainers_heartbeat_takes_a_few_microseconds(run: Path) -> None:
     trainer, board = TrainerEnd(run, SPEC, after_ord=0), Board(run)
     took = []
     for number in range(2000):
@@ -101,14 +101,14 @@ def make_all(run: Path) -> tuple[str, str, int]:
     return run_id(run), run_token(run), counts.accepted
 
 
-def test_whoever_comes_first_makes_the_files_and_all_agree(run: Path) -> None:
+def test_the_first_process_makes_the_files_and_all_agree(run: Path) -> None:
     with get_context("spawn").Pool(3) as pool:
         made = pool.map(make_all, [run] * 9, chunksize=1)
     assert len(set(made)) == 1
     assert sorted(path.name for path in run.iterdir() if path.name.startswith(".")) == []
 
 
-def test_a_policy_is_there_whole_or_not_at_all(run: Path) -> None:
+def test_a_policy_file_is_complete_or_absent(run: Path) -> None:
     assert read_policy_file(run) is None
     trainer = TrainerEnd(run, SPEC)
     trainer.publish(snapshot(4))
@@ -122,7 +122,7 @@ def test_a_policy_is_there_whole_or_not_at_all(run: Path) -> None:
     trainer.close()
 
 
-def test_a_command_that_is_being_written_waits_for_its_end(run: Path) -> None:
+def test_a_command_is_read_only_when_its_line_is_complete(run: Path) -> None:
     trainer = TrainerEnd(run, SPEC)
     line = json.dumps({"time": 0, "from": "api", "command": "pause", "to": "all", "detail": {}}) + "\n"
     with (run / "commands.jsonl").open("a") as file:
@@ -135,7 +135,7 @@ def test_a_command_that_is_being_written_waits_for_its_end(run: Path) -> None:
     trainer.close()
 
 
-def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileMissing, match=r"no config\.json"):
         run_info(tmp_path)
     (tmp_path / "config.json").write_text('{"task": "toy"}')
@@ -150,7 +150,7 @@ def test_the_journal_of_another_spec_is_refused(run: Path) -> None:
         TrainerEnd(run, other)
 
 
-def test_a_journal_from_synchronous_training_is_taken_over(run: Path) -> None:
+def test_a_journal_from_synchronous_training_is_continued(run: Path) -> None:
     with Journal.create(run / "journal.db", SPEC) as journal:
         journal.append([step(number) for number in range(5)])
     trainer = TrainerEnd(run, SPEC, after_ord=3)

@@ -86,7 +86,7 @@ def test_a_spec_that_cannot_be_read_is_refused_too(hub: HubProcess, tmp_path: Pa
     refused(client(hub, tmp_path), LinkSpecMismatch, "the same description, but another hash")
 
 
-def test_more_actors_than_the_hub_takes(hub: HubProcess, tmp_path: Path) -> None:
+def test_more_actors_than_the_hub_accepts(hub: HubProcess, tmp_path: Path) -> None:
     actors = [client(hub, tmp_path) for _ in range(3)]
     for actor in actors:
         actor.connect()
@@ -119,7 +119,7 @@ def test_a_hub_that_serves_another_run_now(tmp_path: Path) -> None:
         refused(again, OtherRun, "joined run some-run, this is run")
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_no_hub_at_the_address(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers there
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -150,7 +150,7 @@ def test_a_hub_that_comes_later_is_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "answer", [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"]
 )
-def test_something_that_is_no_hub(tmp_path: Path, answer: bytes) -> None:
+def test_a_server_that_is_not_a_hub(tmp_path: Path, answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -169,7 +169,7 @@ def test_something_that_is_no_hub(tmp_path: Path, answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("address", ["", "ftp://there:1", "http://"])
-def test_an_address_that_is_none(tmp_path: Path, address: str) -> None:
+def test_an_invalid_address(tmp_path: Path, address: str) -> None:
     with pytest.raises(ConfigError, match="HOST:PORT"):
         ActorClient(SPEC, ClientConfig(address, token="t", name="left", rows=1, pace="fast", spool=tmp_path))
 

@@ -63,7 +63,7 @@ def test_nothing_is_read_beyond_the_end(spool: Spool) -> None:
     assert position == spool.end and spool.read(position, 10, 1000) == ([], position)
 
 
-def test_acknowledged_files_are_removed_and_the_room_counts_again(tmp_path: Path) -> None:
+def test_acknowledged_files_are_removed_and_their_room_is_free_again(tmp_path: Path) -> None:
     spool = Spool.create(tmp_path, "p1", ABOUT, limit=4000)  # files of 1000 bytes
     count = 0
     while spool.append([record(count, 82)]):  # 18 bytes of header, 3 of source: 103 each
@@ -81,7 +81,7 @@ def test_acknowledged_files_are_removed_and_the_room_counts_again(tmp_path: Path
     spool.close()
 
 
-def test_an_empty_spool_leaves_nothing_and_another_one_stays(tmp_path: Path) -> None:
+def test_an_empty_spool_is_removed_and_a_full_one_stays(tmp_path: Path) -> None:
     spool = Spool.create(tmp_path, "p1", ABOUT)
     spool.append([record(0)])
     spool.release(spool.end)
@@ -96,7 +96,7 @@ def test_an_empty_spool_leaves_nothing_and_another_one_stays(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_spool_in_use_is_nobody_elses(spool: Spool, tmp_path: Path) -> None:
+def test_a_spool_in_use_is_not_taken(spool: Spool, tmp_path: Path) -> None:
     spool.append([record(0)])
     assert list(leftovers(tmp_path, "r1")) == []
 
@@ -265,7 +265,7 @@ print(json.dumps(kept))
 """
 
 
-def test_a_full_disk_drops_the_newest_whole_and_what_follows_is_sound(tmp_path: Path) -> None:
+def test_a_full_disk_drops_whole_groups_and_later_ones_are_intact(tmp_path: Path) -> None:
     script = tmp_path / "full.py"
     script.write_text(_FULL)
     with python(script, str(tmp_path / "spool"), stdout=-1) as process:
