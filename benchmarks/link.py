@@ -37,7 +37,7 @@ import numpy as np
 import tyro
 
 from benchmarks.report import Report
-from tandem.link.client import ActorClient
+from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.messages import pack_policy
 from tandem.link.trainer_end import TrainerEnd
 from tandem.runs.folder import RunFolder
@@ -187,7 +187,7 @@ class Processes:
 
 def connected(end: Connection, options: dict[str, Any]) -> ActorClient:
     """An actor's end, once it is asked whether it is ready."""
-    client = ActorClient(**options)
+    client = ActorClient(options["spec"], ClientConfig(**{name: value for name, value in options.items() if name != "spec"}))
     client.connect()
     end.recv()
     end.send(client.source)

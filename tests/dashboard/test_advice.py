@@ -1,4 +1,4 @@
-"""The phase follows what the run does, not its step count alone; and the clocks are told in words."""
+"""The phase follows the results of a run, not its step count alone; and the clocks in words."""
 
 import dataclasses
 
@@ -15,12 +15,12 @@ MIDDLE = Figures(Clocks(600, 5000, 13), training_starts=100, success=0.4, share=
     [
         ({"clocks": Clocks(0, 40, 1)}, "filling", "Wait"),
         ({"clocks": Clocks(150, 900, 4), "success": 0.1}, "demonstrations", "clearly wrong"),
-        ({"q": 7.0}, "values that cannot be", "findings"),
+        ({"q": 7.0}, "impossible Q values", "findings"),
         ({"success": None, "share": None}, "no episode", "Watch"),
         ({"success": 0.4, "best": 0.9}, "better before", "Watch a few episodes"),
         ({"success": 0.1, "share": 0.1}, "too few successes", "one episode in three"),
         ({"success": 0.4, "share": 0.3}, "learning", "actively"),
-        ({"success": 0.8, "share": 0.7}, "mostly with you", "Let go earlier"),
+        ({"success": 0.8, "share": 0.7}, "mostly with your help", "Release control earlier"),
         ({"success": 0.8, "share": 0.1}, "refining", "Correct rarely"),
         ({"success": 0.95, "share": 0.0}, "nearly there", "Hands off"),
     ],
@@ -30,16 +30,16 @@ def test_what_to_do_follows_from_success_share_and_values(change: dict, phase: s
     assert phase in found.phase and advice in found.do
 
 
-def test_the_numbers_it_rests_on_are_told() -> None:
+def test_the_numbers_behind_the_advice_are_shown() -> None:
     assert advise(MIDDLE).because == ("success 40% of the last 20", "you acted in 30% of the steps", "Q 0.30 and rising")
 
 
 def test_the_clocks_in_words() -> None:
     """12,804 learner steps at one policy every 50 are 256, and the first version is the initial policy: 257."""
     actor = {"name": "left", "connected": True, "version": 256, "lag_versions": 1, "lag_s": 1.94}
-    told = clock_words({"learner_step": 12804, "policy_version": 257}, [actor], 50)
-    assert told[0] == "learner 12,804 steps = 256 policies after the initial one; the newest is version 257"
-    assert told[1:] == ["the actor acts with 256, 1.9 s old"]
+    words = clock_words({"learner_step": 12804, "policy_version": 257}, [actor], 50)
+    assert words[0] == "learner 12,804 steps = 256 policies after the initial one; the newest is version 257"
+    assert words[1:] == ["the actor acts with 256, 1.9 s old"]
     newest = clock_words({"learner_step": 50, "policy_version": 2}, [actor | {"version": 2, "lag_versions": 0}], 50)
     assert newest[0].startswith("learner 50 steps = 1 policy") and newest[1] == "the actor acts with 2, the newest"
     assert clock_words({"learner_step": 0}, [actor | {"version": -1, "lag_versions": None}], 50)[1] == "the actor has no policy yet"
@@ -47,7 +47,7 @@ def test_the_clocks_in_words() -> None:
     assert [line.split(" acts")[0] for line in two[1:]] == ["left", "right"]
 
 
-def test_the_known_table_marks_where_the_run_is() -> None:
+def test_the_usual_table_marks_the_row_of_the_run() -> None:
     rows = reference(Clocks(600, 0, 0), 50)
     assert [row["here"] for row in rows] == [False, True, False]
     assert [row["policies"] for row in rows] == ["0 to 4", "4 to 20", "from 20"]

@@ -43,7 +43,7 @@ def test_episodes_are_listed_newest_first_and_page_by_page(library: Library) -> 
     assert [found["discarded"] for found in first["episodes"]] == [False, True]
 
 
-def test_an_episode_comes_with_who_acted_what_was_seen_and_where_the_tool_went(library: Library) -> None:
+def test_an_episode_has_who_acted_its_observations_and_the_path_of_the_tool(library: Library) -> None:
     episode = library.episode("journal", "a", 0)
     assert episode["by_person"] == [False, True, False] and episode["rewards"] == [0, 0, 1]
     assert episode["actions"] == [[0.5, 0.5]] * 3

@@ -83,7 +83,7 @@ def hands_off(request: pytest.FixtureRequest) -> Iterator[None]:
     if "visitor" in request.fixturenames:
         visitor: Visitor = request.getfixturevalue("visitor")
         if not visitor.tab.is_closed() and visitor.who() == "YOU":
-            visitor.tab.evaluate("tandem.hand.clear()")
+            visitor.tab.evaluate("tandem.input.clear()")
             visitor.let_go()
 
 
@@ -96,7 +96,7 @@ def status_of(address: str, path: str, headers: dict[str, str] | None = None) ->
             return refused.code
 
 
-def test_without_the_token_no_page_no_script_and_no_channel_is_given(address: str, run: Path) -> None:
+def test_without_the_token_no_page_no_script_and_no_websocket(address: str, run: Path) -> None:
     ours = ("/", "/?token=wrong", "/page/assets/page.js", "/page/files", "/page/episodes?file=journal")
     for path in (*ours, "/_nicegui/3.18.0/static/nicegui.js", "/_nicegui_ws/socket.io/"):
         assert status_of(address, path) == 401, path
@@ -105,7 +105,7 @@ def test_without_the_token_no_page_no_script_and_no_channel_is_given(address: st
             pass
 
 
-def test_a_channel_opens_with_the_cookie_for_our_own_pages_alone(address: str, run: Path) -> None:
+def test_the_cookie_opens_a_websocket_only_for_our_own_pages(address: str, run: Path) -> None:
     name, value = page_cookie((run / "token").read_text().strip())
     cookie = {"Cookie": f"{name.decode()}={value.decode()}"}
     assert status_of(address, "/page/files", cookie) == 200
@@ -117,7 +117,7 @@ def test_a_channel_opens_with_the_cookie_for_our_own_pages_alone(address: str, r
             pass
 
 
-def test_a_stranger_in_a_browser_is_asked_for_the_token(browser: Any, address: str, link: str) -> None:
+def test_a_browser_without_the_token_gets_a_form(browser: Any, address: str, link: str) -> None:
     context = browser.new_context()
     tab = context.new_page()
     assert tab.goto(f"http://{address}/").status == 401 and "token" in tab.inner_text("#why")
@@ -144,7 +144,7 @@ def test_the_numbers_move_and_nothing_is_loaded_from_elsewhere(visitor: Visitor,
     assert all(url.partition("://")[2].startswith(address) or url.startswith(("data:", "blob:")) for url in visitor.requests)
 
 
-def test_a_page_has_one_channel_so_nothing_else_can_reload_it(visitor: Visitor) -> None:
+def test_a_page_has_one_websocket_so_nothing_else_can_reload_it(visitor: Visitor) -> None:
     visitor.until("!window.socket.connected && !window.socket.active")
 
 
@@ -198,7 +198,7 @@ def fresh_episode(visitor: Visitor) -> None:
     visitor.until(f"tandem.view.episode > {episode}")
 
 
-def test_keys_follow_the_eye_of_who_looks_from_the_other_side(visitor: Visitor) -> None:
+def test_keys_follow_the_viewpoint_from_the_other_side(visitor: Visitor) -> None:
     visitor.tab.evaluate("tandem.asSeen = true; tandem.robot.look({ lookat: [0.5, 0, 0.1], distance: 1, azimuth: 180, elevation: -30 })")
     visitor.take()
     visitor.tab.keyboard.down("KeyW")  # away from the person, who looks along -x
@@ -210,7 +210,7 @@ def test_keys_follow_the_eye_of_who_looks_from_the_other_side(visitor: Visitor) 
     visitor.tab.evaluate("tandem.asSeen = false")
 
 
-def test_keys_are_let_go_when_the_window_loses_the_focus(visitor: Visitor) -> None:
+def test_keys_are_released_when_the_window_loses_the_focus(visitor: Visitor) -> None:
     visitor.take()
     visitor.tab.keyboard.down("KeyR")
     visitor.until("tandem.view.action[2] > 0.5")
@@ -220,7 +220,7 @@ def test_keys_are_let_go_when_the_window_loses_the_focus(visitor: Visitor) -> No
     visitor.let_go()
 
 
-def test_keys_of_a_page_that_holds_nothing_do_nothing(visitor: Visitor) -> None:
+def test_keys_of_a_page_without_control_do_nothing(visitor: Visitor) -> None:
     visitor.until_who("POLICY")
     visitor.hold("KeyW", 0.3)
     assert visitor.view()["who"] == "policy" and visitor.who() == "POLICY"
@@ -239,7 +239,7 @@ def test_a_gamepad_holds_control_while_its_button_is_down(visitor: Visitor) -> N
     visitor.tab.evaluate("() => { navigator.getGamepads = () => []; }")
 
 
-def test_stop_stands_still_whoever_is_in_control_and_only_a_person_lets_it_go_on(visitor: Visitor) -> None:
+def test_stop_works_without_control_and_only_a_person_resumes(visitor: Visitor) -> None:
     visitor.tab.keyboard.press("Escape")
     visitor.until_who("STOPPED")
     steps = visitor.view()["steps"]
@@ -250,7 +250,7 @@ def test_stop_stands_still_whoever_is_in_control_and_only_a_person_lets_it_go_on
     visitor.until(f"tandem.view.steps > {steps}")
 
 
-def test_several_watch_and_one_holds_control_and_a_lost_one_leaves_it_standing(context: Any, visitor: Visitor, link: str) -> None:
+def test_several_watch_one_has_control_and_a_lost_page_leaves_the_robot_standing(context: Any, visitor: Visitor, link: str) -> None:
     other = Visitor(context, link)
     other.until("tandem.view")
     other.take()
@@ -284,7 +284,7 @@ def test_a_person_marks_an_episode_as_success(visitor: Visitor, run: Path) -> No
     assert [(step.success, step.reward, step.terminated, step.intervened) for step in ends] == [(True, 1.0, True, True)]
 
 
-def test_nonsense_from_a_page_is_that_pages_trouble_alone(address: str, run: Path, visitor: Visitor) -> None:
+def test_invalid_messages_of_a_page_affect_only_that_page(address: str, run: Path, visitor: Visitor) -> None:
     name, value = page_cookie((run / "token").read_text().strip())
     headers = {"Cookie": f"{name.decode()}={value.decode()}", "Origin": f"http://{address}"}
     nonsense = ["", "{", "[]", "null", '{"do": "fly"}', '{"do": "look"}', '{"do": "steer", "keys": 7}', "x" * 20_000]

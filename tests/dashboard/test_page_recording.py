@@ -52,7 +52,7 @@ def look_through_the_camera(visitor: Visitor) -> None:
 
 
 def test_two_demonstrations_are_recorded_by_hand(browser: Any, tmp_path: Path) -> None:
-    """One is thrown away in between and leaves no trace; the program ends when it has two."""
+    """One is discarded in between and leaves no trace; the program ends when it has two."""
     recording = Started(tmp_path, "record", TASK, "--operator", "browser", "--demos", "2", "--out", str(tmp_path / "demos"))
     context = browser.new_context(viewport={"width": 1366, "height": 768})
     try:

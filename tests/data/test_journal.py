@@ -66,7 +66,7 @@ def test_a_step_sent_twice_is_stored_once(journal):
 
 def test_two_sources_may_count_alike(journal):
     assert journal.append([transition(0, source="left"), transition(0, source="right")]) == 2
-    assert (journal.last_seq("left"), journal.last_seq("nobody")) == (0, -1)
+    assert [(source.name, source.steps, source.last_seq) for source in journal.sources()] == [("left", 1, 0), ("right", 1, 0)]
 
 
 def test_a_step_without_a_name_is_refused_rather_than_taken_for_a_duplicate(journal):
@@ -101,9 +101,10 @@ def test_numpy_numbers_are_stored_as_numbers(journal):
 
 
 def test_packed_steps_are_stored_as_they_came_and_damaged_ones_rejected(journal):
-    records = [(0, pack_transition(transition(0))), (1, b"\x00garbage"), (2, pack_transition(transition(2, reward=float("nan"))))]
-    assert journal.append_packed("robot", records) == 3
-    assert journal.append_packed("robot", records) == 0
+    packed = [pack_transition(transition(0)), b"\x00garbage", pack_transition(transition(2, reward=float("nan")))]
+    records = [("robot", seq, record) for seq, record in enumerate(packed)]
+    assert journal.append_records(records) == 3
+    assert journal.append_records(records) == 0
     [(_, back)] = journal.read()
     assert_same(back, transition(0))
     assert [row.reason.split(":")[0] for row in journal.rejected()] == ["not a record", "reward is nan"]

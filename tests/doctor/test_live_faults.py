@@ -22,7 +22,7 @@ from tandem.codec import pack
 from tandem.doctor.diagnosis import diagnose_run
 from tandem.envs.reach import SPEC
 from tandem.errors import LinkError
-from tandem.link.client import ActorClient
+from tandem.link.client import ActorClient, ClientConfig
 from tests.doctor.doctor_samples import assert_healthy, write_down
 from tests.link.proxy import Proxy
 from tests.waiting import wait_for
@@ -148,8 +148,7 @@ class Rig:
             pass
 
     def client(self, spec: Any, name: str) -> ActorClient:
-        options: dict[str, Any] = {"token": self.token, "name": name, "rows": 1, "pace": "fast", "spool": self.folder / "other"}
-        return ActorClient(self.address, spec, **options)
+        return ActorClient(spec, ClientConfig(self.address, self.token, name=name, rows=1, pace="fast", spool=self.folder / "other"))
 
     def close(self) -> None:
         self.proxy.close()

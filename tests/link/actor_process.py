@@ -12,14 +12,14 @@ from pathlib import Path
 
 from link_samples import SPEC, step
 
-from tandem.link.client import ActorClient
+from tandem.link.client import ActorClient, ClientConfig
 
 options = json.loads(sys.argv[1])
 every, count, quiet = options.pop("every_s"), options.pop("count", 10**9), options.pop("quiet", False)
 options["spool"] = Path(options["spool"])
 stop: list[int] = []
 signal.signal(signal.SIGTERM, lambda number, _: stop.append(number))
-client = ActorClient(options.pop("address"), SPEC, timeout_s=2.0, **options)
+client = ActorClient(SPEC, ClientConfig(timeout_s=2.0, **options))
 client.connect()
 print("READY", client.source, flush=True)
 number = 0

@@ -15,7 +15,7 @@ import numpy as np
 
 import tandem
 from tandem.data.journal import Journal
-from tandem.link.client import ActorClient
+from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
 from tandem.types import Entry, PolicySnapshot, Spec, Transition
 from tests.waiting import wait_for
@@ -117,9 +117,11 @@ def python(script: Path, *arguments: str, **options: Any) -> subprocess.Popen[st
 
 def client(hub: HubProcess, spool: Path, **changes: Any) -> ActorClient:
     """An actor's end for a hub, not connected yet."""
-    options: dict[str, Any] = {"token": hub.token, "name": "left", "rows": 1, "pace": "realtime", "spool": spool, "timeout_s": 5.0}
-    options |= changes
-    return ActorClient(options.pop("address", hub.address), options.pop("spec", SPEC), **options)
+    options: dict[str, Any] = {"address": hub.address, "token": hub.token, "name": "left", "rows": 1, "pace": "realtime", "spool": spool}
+    options |= {"timeout_s": 5.0} | changes
+    spec = options.pop("spec", SPEC)
+    functions = {name: options.pop(name) for name in ("say", "wall") if name in options}
+    return ActorClient(spec, ClientConfig(**options), **functions)
 
 
 def stored(run: Path) -> list[tuple[str, int]]:

@@ -33,14 +33,14 @@ def test_an_actor_never_holds_more_than_its_part_of_the_burst() -> None:
     assert divided(Pacing(0, 0.125, 0), [1, 1], [0, 0]) == [5, 5]
 
 
-def test_what_is_scarce_is_never_given_twice_and_nothing_is_taken_back() -> None:
+def test_credit_is_never_granted_twice_and_never_taken_back() -> None:
     # burst 4, three stored: one is left
     assert divided(Pacing(0, 1.0, 0), [1, 1], [0, 0], stored=3) == [1, 0]
     assert divided(Pacing(0, 1.0, 0), [1, 1], [1, 0], stored=3) == [1, 0]
     assert divided(Pacing(0, 1.0, 0), [1, 1], [2, 2], stored=3) == [2, 2]
 
 
-def test_what_is_scarce_goes_round() -> None:
+def test_scarce_credit_is_shared_in_turn() -> None:
     accounts = [Account(1), Account(1), Account(2)]
     got = [0, 0, 0]
     for learner_step in range(400):  # one step is allowed with each, and is made and stored at once
@@ -52,7 +52,7 @@ def test_what_is_scarce_goes_round() -> None:
     assert got == [100, 100, 200]  # by their rows
 
 
-def test_one_that_waited_long_without_wanting_anything_does_not_take_all_afterwards() -> None:
+def test_an_idle_actor_saves_up_no_claim() -> None:
     busy, idle = Account(1), Account(1)
     for learner_step in range(1000):
         divide(Pacing(0, 1.0, learner_step), [busy, idle], stored=learner_step + 1)
@@ -61,7 +61,7 @@ def test_one_that_waited_long_without_wanting_anything_does_not_take_all_afterwa
     assert busy.served - idle.served <= 2
 
 
-def test_without_fast_actors_there_is_nothing_to_give() -> None:
+def test_without_fast_actors_no_credit_is_granted() -> None:
     divide(Pacing(0, 1.0, 0), [], 0)
 
 
@@ -121,7 +121,7 @@ class World:
 
 @pytest.mark.parametrize("u", [0.125, 1.0, 4.0])
 @pytest.mark.parametrize("rows", [[1], [8], [1, 1], [8, 8], [1, 8], [1, 1, 1], [8, 8, 8], [1, 8, 3]])
-def test_never_exceeded_and_never_stuck(u: float, rows: list[int]) -> None:
+def test_credit_never_exceeds_the_limit_and_never_deadlocks(u: float, rows: list[int]) -> None:
     world = World(rows, u, training_starts=20, seed=1)
     world.divide()
     for _ in range(3000):
@@ -138,7 +138,7 @@ def test_never_exceeded_and_never_stuck(u: float, rows: list[int]) -> None:
     starts=st.integers(0, 200),
     seed=st.integers(0, 10**6),
 )
-def test_one_that_stands_still_does_not_stop_the_others(rows: list[int], u: float, starts: int, seed: int) -> None:
+def test_an_actor_that_stands_still_does_not_stop_the_others(rows: list[int], u: float, starts: int, seed: int) -> None:
     world = World(rows, u, starts, seed)
     world.divide()
     for _ in range(200):

@@ -23,7 +23,7 @@ from tandem.errors import (
     WrongToken,
 )
 from tandem.link import messages
-from tandem.link.client import ActorClient
+from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.messages import PROTOCOL
 from tandem.types import Entry
 from tests.waiting import wait_for
@@ -44,7 +44,7 @@ def refused(actor: ActorClient, kind: type[LinkError], says: str, within: float 
     with pytest.raises(kind, match=says):
         actor.connect(timeout=20)
     assert time.monotonic() - began < within  # at once: waiting would not help
-    assert not actor._thread.is_alive()
+    assert not actor._link.alive
 
 
 def test_a_wrong_token(hub: HubProcess, tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_wrong_token(hub: HubProcess, tmp_path: Path) -> None:
 
 
 def test_another_protocol(hub: HubProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tandem.link.client.PROTOCOL", 99)
+    monkeypatch.setattr("tandem.link.link_thread.PROTOCOL", 99)
     refused(client(hub, tmp_path), ProtocolMismatch, f"version 99 of the protocol, this hub speaks {PROTOCOL}.*same version of Tandem")
     assert refusals(hub)[-1]["code"] == "protocol"
 
@@ -86,7 +86,7 @@ def test_a_spec_that_cannot_be_read_is_refused_too(hub: HubProcess, tmp_path: Pa
     refused(client(hub, tmp_path), LinkSpecMismatch, "the same description, but another hash")
 
 
-def test_more_actors_than_the_hub_takes(hub: HubProcess, tmp_path: Path) -> None:
+def test_more_actors_than_the_hub_accepts(hub: HubProcess, tmp_path: Path) -> None:
     actors = [client(hub, tmp_path) for _ in range(3)]
     for actor in actors:
         actor.connect()
@@ -114,16 +114,16 @@ def test_a_hub_that_serves_another_run_now(tmp_path: Path) -> None:
         assert not actor.status.connected and actor.may_step(0)
         assert actor.close(0) == 0
     again = client(hub, tmp_path / "spool")
-    again.welcome = messages.Welcome("some-run", "toy", -1, 1, 1, {})
+    again._state.welcome = messages.Welcome("some-run", "toy", -1, 1, 1, {})
     with HubProcess(second, port=hub.port):
         refused(again, OtherRun, "joined run some-run, this is run")
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_no_hub_at_the_address(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers there
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        actor = ActorClient(address, SPEC, token="t", name="left", rows=1, pace="fast", spool=tmp_path)
+        actor = ActorClient(SPEC, ClientConfig(address, token="t", name="left", rows=1, pace="fast", spool=tmp_path))
         began = time.monotonic()
         with pytest.raises(HubUnreachable, match=r"no hub at ws://127\.0\.0\.1.* within 0\.4 s.*Is `tandem learner` running there"):
             actor.connect(timeout=0.4)
@@ -136,7 +136,8 @@ def test_a_hub_that_comes_later_is_waited_for(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    actor = ActorClient(f"127.0.0.1:{port}", SPEC, token="t", name="left", rows=1, pace="fast", spool=tmp_path / "spool")
+    config = ClientConfig(f"127.0.0.1:{port}", token="t", name="left", rows=1, pace="fast", spool=tmp_path / "spool")
+    actor = ActorClient(SPEC, config)
     thread = threading.Thread(target=lambda: actor.connect(timeout=20))
     thread.start()
     time.sleep(0.3)
@@ -149,7 +150,7 @@ def test_a_hub_that_comes_later_is_waited_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "answer", [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"]
 )
-def test_something_that_is_no_hub(tmp_path: Path, answer: bytes) -> None:
+def test_a_server_that_is_not_a_hub(tmp_path: Path, answer: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -161,15 +162,16 @@ def test_something_that_is_no_hub(tmp_path: Path, answer: bytes) -> None:
 
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
-        actor = ActorClient(f"127.0.0.1:{server.getsockname()[1]}", SPEC, token="t", name="left", rows=1, pace="fast", spool=tmp_path)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        actor = ActorClient(SPEC, ClientConfig(address, token="t", name="left", rows=1, pace="fast", spool=tmp_path))
         refused(actor, ProtocolMismatch, "no Tandem hub")
         thread.join(5)
 
 
 @pytest.mark.parametrize("address", ["", "ftp://there:1", "http://"])
-def test_an_address_that_is_none(tmp_path: Path, address: str) -> None:
+def test_an_invalid_address(tmp_path: Path, address: str) -> None:
     with pytest.raises(ConfigError, match="HOST:PORT"):
-        ActorClient(address, SPEC, token="t", name="left", rows=1, pace="fast", spool=tmp_path)
+        ActorClient(SPEC, ClientConfig(address, token="t", name="left", rows=1, pace="fast", spool=tmp_path))
 
 
 def test_two_actors_with_one_name_are_both_welcome(hub: HubProcess, tmp_path: Path) -> None:

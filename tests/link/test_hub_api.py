@@ -60,7 +60,7 @@ def test_an_actor(hub: HubProcess) -> None:
     assert abs(actor["clock_difference_s"]) < 1
 
 
-def test_rows_are_given_from_where_the_asker_was(hub: HubProcess) -> None:
+def test_rows_continue_from_the_given_byte(hub: HubProcess) -> None:
     path = hub.run / "metrics.jsonl"
     path.write_text('{"learner_step": 10}\n{"learner_step": 20}\n{"learner_st')  # the last one is being written
     first = hub.api("metrics")
@@ -77,13 +77,13 @@ def test_rows_are_given_from_where_the_asker_was(hub: HubProcess) -> None:
     assert hub.api("metrics") == {"rows": [], "next": 0}
 
 
-def test_events_tell_who_came(hub: HubProcess) -> None:
+def test_events_name_the_actors_that_joined(hub: HubProcess) -> None:
     joined = [row for row in hub.api("events")["rows"] if row["kind"] == "actor_joined"]
     assert (joined[0]["name"], joined[0]["by"], joined[0]["again"]) == ("left", "hub", False)
 
 
 @pytest.mark.parametrize("query", ["metrics?after=x", "nothing"])
-def test_a_bad_question_is_an_error_of_the_asker(hub: HubProcess, query: str) -> None:
+def test_a_bad_request_is_a_client_error(hub: HubProcess, query: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         hub.api(query)
     with caught.value as answer:
@@ -91,7 +91,7 @@ def test_a_bad_question_is_an_error_of_the_asker(hub: HubProcess, query: str) ->
 
 
 @pytest.mark.parametrize("path", ["status", "clocks", "actors"])
-def test_the_page_shows_what_is_answered(hub: HubProcess, path: str) -> None:
+def test_the_documentation_shows_the_real_answers(hub: HubProcess, path: str) -> None:
     """The example JSON of the documentation has the fields that the hub gives, and values of the same kinds."""
     text = PAGE.read_text()
     example = re.search(rf"`GET /api/{path}`.*?```json\n(.*?)```", text, re.DOTALL)

@@ -15,16 +15,14 @@ from link_samples import HERE, SPEC, HubProcess, assert_each_once_in_order, clie
 from tandem.codec import pack, pack_transition
 from tandem.link.client import ActorClient
 from tandem.link.messages import (
-    EPISODE_END,
     MAX_HEADER,
     PROTOCOL,
     Command,
     EpisodeEnd,
     Hello,
-    Record,
     Statistics,
-    Steps,
 )
+from tandem.link.steps import EPISODE_END, Record, Steps
 from tests.waiting import wait_for
 
 CONNECTIONS = 2000
@@ -152,9 +150,9 @@ def bad_step(r: random.Random) -> bytes:
 def send_bad_steps(actor: ActorClient, count: int) -> None:
     """Straight into the spool: a client with its own idea of what a step is."""
     r = random.Random(12)
-    assert actor._spool is not None
+    assert actor._state.spool is not None
     for seq in range(count):
-        wait_for(lambda: actor._kept - actor._acknowledged < 500, what="room")
+        wait_for(lambda: actor.status.unacknowledged < 500, what="room")
         actor._append([Record("bad", seq, bad_step(r))], 1)
 
 

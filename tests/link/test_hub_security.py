@@ -1,4 +1,4 @@
-"""Nobody comes in without the token, strangers cannot use up the hub, and what is sent can be hidden from others."""
+"""The token check, limits for connections without a token, and TLS."""
 
 import datetime
 import ipaddress
@@ -69,32 +69,32 @@ def still_open(connection: socket.socket) -> bool:
         return False
 
 
-def test_strangers_are_few_and_do_not_stay(hub: HubProcess, tmp_path: Path) -> None:
-    """Connections that say nothing: eight are heard, the rest sent away at once, and all of them after a second."""
+def test_connections_without_a_token_are_limited_in_number_and_time(hub: HubProcess, tmp_path: Path) -> None:
+    """Silent connections: eight stay open, the others are closed at once, and all after a second."""
     actor = client(hub, tmp_path)
     actor.connect()
-    strangers = [socket.create_connection(("127.0.0.1", hub.port), 5) for _ in range(100)]
+    unknown = [socket.create_connection(("127.0.0.1", hub.port), 5) for _ in range(100)]
     try:
         time.sleep(0.2)
-        assert sum(still_open(stranger) for stranger in strangers) <= 8
+        assert sum(still_open(connection) for connection in unknown) <= 8
         actor.send([step(number, actor.source) for number in range(50)])
         wait_for(lambda: actor.status.unacknowledged == 0, 5, "the actor who was there before")
         assert actor.status.reconnects == 0
-        wait_for(lambda: not any(still_open(stranger) for stranger in strangers), 4, "the strangers to be sent away")
+        wait_for(lambda: not any(still_open(connection) for connection in unknown), 4, "the unknown connections to be closed")
     finally:
-        for stranger in strangers:
-            stranger.close()
+        for connection in unknown:
+            connection.close()
     assert hub.api("status")["strangers_turned_away"] >= 100
     actor.close()
 
 
-def test_a_stranger_who_talks_without_end_is_sent_away(hub: HubProcess) -> None:
-    with socket.create_connection(("127.0.0.1", hub.port), 5) as stranger:
-        stranger.sendall(b"GET /api/status HTTP/1.1\r\n")
+def test_a_connection_without_a_token_that_sends_too_much_is_closed(hub: HubProcess) -> None:
+    with socket.create_connection(("127.0.0.1", hub.port), 5) as connection:
+        connection.sendall(b"GET /api/status HTTP/1.1\r\n")
         sent = 0
         with pytest.raises(OSError):
             while sent < 50e6:
-                sent += stranger.send(b"X-Header: " + b"x" * 8000 + b"\r\n")
+                sent += connection.send(b"X-Header: " + b"x" * 8000 + b"\r\n")
         assert sent < 20e6  # what the buffers of the system hold
 
 
@@ -106,7 +106,7 @@ def test_a_large_body_is_not_read(hub: HubProcess) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, [], {"command": "jump"}, {"command": "stop", "to": 3}, {"command": "stop", "more": 1}, "stop", None])
-def test_a_command_that_is_none_is_named(hub: HubProcess, body: object) -> None:
+def test_an_unknown_command_is_named(hub: HubProcess, body: object) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         hub.api("command", body if body is not None else "")
     with caught.value as answer:
@@ -148,9 +148,9 @@ def test_over_tls_everything_works_and_only_with_a_certificate_that_is_trusted(t
         assert actor.close() == 0
         trainer.close()
 
-        stranger = client(hub, tmp_path / "spool", address=f"wss://{hub.address}")  # trusts the system's authorities alone
+        connection = client(hub, tmp_path / "spool", address=f"wss://{hub.address}")  # trusts the system's authorities alone
         with pytest.raises(UntrustedCertificate, match=r"cannot be trusted.*--ca"):
-            stranger.connect(10)
+            connection.connect(10)
         with pytest.raises(OSError):  # no word in the clear
             urllib.request.urlopen(f"http://{hub.address}/api/status", timeout=5)
         trusting = ssl.create_default_context(cafile=str(cert))
@@ -160,6 +160,6 @@ def test_over_tls_everything_works_and_only_with_a_certificate_that_is_trusted(t
     assert_each_once_in_order(run, {"a": 100})
 
 
-def test_the_hub_listens_on_this_machine_alone_unless_told_otherwise(hub: HubProcess) -> None:
+def test_the_hub_listens_on_the_loopback_by_default(hub: HubProcess) -> None:
     listening = [line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"]
     assert [address for address in listening if int(address.split(":")[1], 16) == hub.port] == [f"0100007F:{hub.port:04X}"]

@@ -20,7 +20,7 @@ def snapshot(version: int) -> PolicySnapshot:
     return PolicySnapshot(version, 50 * version, {"w": np.full(3, version, np.float32)})
 
 
-def test_steps_arrive_once_in_order_and_only_the_usable_ones(tmp_path: Path) -> None:
+def test_valid_steps_arrive_once_and_in_order(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "journal.db", SPEC) as journal:
         link = InprocLink(journal)
         link.send([step(0), step(1)])
@@ -30,7 +30,7 @@ def test_steps_arrive_once_in_order_and_only_the_usable_ones(tmp_path: Path) -> 
         assert [r.seq for r in journal.rejected()] == [2]
 
 
-def test_a_learner_that_comes_back_receives_from_where_it_was(tmp_path: Path) -> None:
+def test_a_restarted_learner_receives_from_where_it_was(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "journal.db", SPEC) as journal:
         link = InprocLink(journal)
         link.send([step(i) for i in range(5)])

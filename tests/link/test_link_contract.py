@@ -81,7 +81,7 @@ def test_several_sources_keep_the_order_in_which_they_were_sent(ends: Ends) -> N
     assert [(t.source, t.seq) for t in ends.receive(80)] == [(f"row.{row}", number) for number in range(20) for row in range(4)]
 
 
-def test_what_cannot_be_used_is_kept_with_a_reason_and_never_learned_from(ends: Ends) -> None:
+def test_an_invalid_step_is_kept_with_a_reason_and_never_learned_from(ends: Ends) -> None:
     nan = observation(1) | {"q": np.array([0, np.nan], np.float32)}
     wide = observation(2) | {"q": np.zeros(3, np.float32)}
     ends.actor.send([step(0), step(1, observation=nan), step(2, observation=wide), step(3)])
@@ -91,7 +91,7 @@ def test_what_cannot_be_used_is_kept_with_a_reason_and_never_learned_from(ends: 
     assert reasons == {1: "observation entry 'q' has nan at [1]", 2: "observation entry 'q' has shape (3,), the spec says (2,)"}
 
 
-def test_a_learner_that_comes_back_goes_on_where_it_was(ends: Ends) -> None:
+def test_a_restarted_learner_continues_where_it_was(ends: Ends) -> None:
     ends.actor.send([step(number) for number in range(5)])
     ends.receive(5)
     position = ends.learner.ord
@@ -103,7 +103,7 @@ def test_a_learner_that_comes_back_goes_on_where_it_was(ends: Ends) -> None:
         again.close()
 
 
-def test_the_newest_policy_wins_and_is_given_to_those_who_have_an_older_one(ends: Ends) -> None:
+def test_the_newest_policy_goes_to_actors_that_have_an_older_one(ends: Ends) -> None:
     assert ends.actor.newest_policy() is None
     for version in (1, 2, 3):
         ends.learner.publish(snapshot(version))

@@ -123,7 +123,7 @@ def test_a_hub_that_is_frozen_for_longer_than_the_time_out(hub: HubProcess, run:
     assert_each_once_in_order(run, {"a": moment + 500})
 
 
-def test_a_hub_that_is_killed_at_any_moment_and_follows_itself_on_the_same_port(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+def test_a_hub_that_is_killed_at_any_moment_and_restarted_on_the_same_port(hub: HubProcess, run: Path, tmp_path: Path) -> None:
     random.seed(5)
     actors = [client(hub, tmp_path / "spool") for _ in range(2)]
     for actor in actors:
@@ -185,7 +185,7 @@ def test_an_actor_that_is_killed_loses_nothing_it_has_made(hub: HubProcess, run:
     assert_each_once_in_order(run, counts)
 
 
-def test_a_busy_actor_drains_what_was_left_behind_all_the_same(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+def test_a_busy_actor_still_sends_a_spool_that_was_left_behind(hub: HubProcess, run: Path, tmp_path: Path) -> None:
     first = client(hub, tmp_path / "spool")
     first.connect()
     hub.kill()
@@ -206,7 +206,7 @@ def test_a_busy_actor_drains_what_was_left_behind_all_the_same(hub: HubProcess, 
     assert_each_once_in_order(run, {"old": 1000, "busy": number})
 
 
-def test_an_actor_that_was_frozen_goes_on(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+def test_an_actor_that_was_frozen_continues(hub: HubProcess, run: Path, tmp_path: Path) -> None:
     process, source = start_actor(hub, tmp_path / "spool", every_s=0.005, count=150)
     time.sleep(0.1)
     os.kill(process.pid, signal.SIGSTOP)
@@ -257,7 +257,7 @@ def test_a_hub_that_dies_on_a_full_disk_is_followed_by_one_that_stores_everythin
     assert_each_once_in_order(run, {"a": 2500})
 
 
-def test_wall_clocks_that_jump_matter_to_nothing_but_what_is_shown(run: Path, tmp_path: Path) -> None:
+def test_wall_clocks_that_jump_change_only_what_is_displayed(run: Path, tmp_path: Path) -> None:
     random.seed(7)
     with HubProcess(run, jumping_clock=True, ping_s=0.2, timeout_s=0.6) as hub:
         actor = client(hub, tmp_path / "spool", wall=lambda: time.time() + random.uniform(-1e6, 1e6), timeout_s=1.5)
@@ -273,7 +273,7 @@ def test_wall_clocks_that_jump_matter_to_nothing_but_what_is_shown(run: Path, tm
     assert_each_once_in_order(run, {"a": 300})
 
 
-def test_what_cannot_be_used_is_acknowledged_kept_and_told(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+def test_invalid_steps_are_acknowledged_kept_and_reported(hub: HubProcess, run: Path, tmp_path: Path) -> None:
     actor = client(hub, tmp_path / "spool")
     actor.connect()
     nan = observation(1) | {"q": np.array([np.nan, 0], np.float32)}
@@ -291,7 +291,7 @@ def test_what_cannot_be_used_is_acknowledged_kept_and_told(hub: HubProcess, run:
         ]
 
 
-def test_a_full_spool_keeps_the_oldest_and_says_loudly_what_is_lost(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+def test_a_full_spool_keeps_the_oldest_and_reports_the_loss(hub: HubProcess, run: Path, tmp_path: Path) -> None:
     said: list[str] = []
     actor = client(hub, tmp_path / "spool", spool_limit=100_000, say=said.append)
     actor.connect()
@@ -323,7 +323,7 @@ def test_a_spool_that_cannot_be_made_is_named_at_once(hub: HubProcess, tmp_path:
         client(hub, tmp_path / "file").connect(5)
 
 
-def test_an_actor_told_to_hold_stands_still_while_the_hub_is_away(hub: HubProcess, tmp_path: Path) -> None:
+def test_an_actor_set_to_hold_stands_still_while_the_hub_is_away(hub: HubProcess, tmp_path: Path) -> None:
     holding, going = client(hub, tmp_path / "one", while_away="hold"), client(hub, tmp_path / "two", while_away="go_on")
     for actor in (holding, going):
         actor.connect()

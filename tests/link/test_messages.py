@@ -14,14 +14,12 @@ from link_samples import SPEC, snapshot
 
 from tandem.codec import pack
 from tandem.link import messages
+from tandem.link.fields import COUNT_LIMIT
 from tandem.link.messages import (
     COMMANDS,
-    COUNT_LIMIT,
-    EPISODE_END,
     FROM_ACTOR,
     FROM_HUB,
     MAX_HEADER,
-    MAX_RECORDS,
     PROTOCOL,
     Acknowledged,
     BadFrame,
@@ -33,11 +31,9 @@ from tandem.link.messages import (
     Heard,
     Hello,
     OtherProtocol,
-    Record,
     Refused,
     Scene,
     Statistics,
-    Steps,
     Trouble,
     View,
     Welcome,
@@ -45,6 +41,7 @@ from tandem.link.messages import (
     parse,
     parse_policy,
 )
+from tandem.link.steps import EPISODE_END, MAX_RECORDS, Record, Steps
 
 ALL_KINDS = (*FROM_ACTOR, *FROM_HUB, "episode_end")
 HELLO = Hello(PROTOCOL, "toy", SPEC.hash, json.loads(json.dumps(SPEC.to_json())), "left", "actor-1", "fast", 8, "")
@@ -126,7 +123,7 @@ def test_a_policy_that_was_changed_on_the_way_is_refused() -> None:
         parse_policy(bytes(data))
 
 
-def test_a_greeting_in_another_version_is_named_before_its_fields_are_looked_at() -> None:
+def test_a_greeting_in_another_version_is_named_before_its_fields_are_checked() -> None:
     with pytest.raises(OtherProtocol, match=f"version 99 of the protocol, this hub speaks {PROTOCOL}"):
         parse(frame({"kind": "hello", "protocol": 99, "something": "new"}), ("hello",))
 
@@ -135,7 +132,7 @@ WRONG = [None, True, -2, 2**60, 1.5, float("nan"), "", "x" * 5000, b"bytes", [],
 
 
 @pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: message.kind)
-def test_no_field_takes_a_value_that_it_cannot_have(message: messages.Message) -> None:
+def test_no_field_accepts_an_invalid_value(message: messages.Message) -> None:
     for name in message.fields().keys() - {"protocol", message.payload}:
         refused = 0
         for wrong in WRONG:
@@ -162,7 +159,7 @@ def test_a_field_too_few_or_too_many_is_refused(message: messages.Message) -> No
             parse(frame(fields, b"?"), (message.kind,))
 
 
-def test_what_travels_behind_the_header_is_bounded_and_nowhere_else() -> None:
+def test_a_payload_is_bounded_and_never_in_the_header() -> None:
     view = next(example for example in EXAMPLES if isinstance(example, View))
     fields = {"kind": "view", **view.fields()}
     for poses in (bytes(55), bytes(messages.MAX_POSES + 28)):  # not seven float32 for each body; more bodies than there may be
@@ -220,7 +217,7 @@ def test_a_large_header_is_refused_unread() -> None:
         Command("stop", "all", {"x": "y" * MAX_HEADER}).pack()
 
 
-def test_whatever_comes_in_nothing_but_a_bad_frame_comes_out() -> None:
+def test_any_input_raises_bad_frame_and_nothing_else() -> None:
     """Random bytes, sound frames cut off anywhere, and sound frames with some bytes changed."""
     random.seed(1)
     sound = [example.pack() for example in EXAMPLES] + [STEPS.pack(), pack_policy(snapshot(1))]

@@ -39,14 +39,14 @@ def seen(hub: HubProcess, source: str) -> dict:
     return next(actor for actor in hub.api("actors") if actor["source"] == source)
 
 
-def test_an_actor_is_told_what_the_run_wants_of_it(hub: HubProcess, tmp_path: Path) -> None:
+def test_an_actor_gets_the_settings_of_the_run(hub: HubProcess, tmp_path: Path) -> None:
     actor = client(hub, tmp_path)
     welcome = actor.connect()
     assert welcome.settings == {"random_steps": 7, "seed": 3, "actor_steps": 0} and welcome.run == (hub.run / "run_id").read_text()
     actor.close()
 
 
-def test_one_who_comes_late_gets_the_current_policy_at_once(hub: HubProcess, trainer: TrainerEnd, tmp_path: Path) -> None:
+def test_an_actor_that_joins_late_gets_the_current_policy_at_once(hub: HubProcess, trainer: TrainerEnd, tmp_path: Path) -> None:
     version = next(versions)
     trainer.publish(snapshot(version))
     wait_for(lambda: hub.api("status")["policy"]["version"] == version)
@@ -56,7 +56,7 @@ def test_one_who_comes_late_gets_the_current_policy_at_once(hub: HubProcess, tra
     actor.close()
 
 
-def test_what_an_actor_acts_with_and_how_far_behind_it_is_can_be_seen(hub: HubProcess, trainer: TrainerEnd, tmp_path: Path) -> None:
+def test_the_hub_shows_the_policy_of_an_actor_and_its_lag(hub: HubProcess, trainer: TrainerEnd, tmp_path: Path) -> None:
     first = next(versions)
     trainer.publish(snapshot(first))
     actor = client(hub, tmp_path)
@@ -121,7 +121,7 @@ def test_versions_never_go_back(hub: HubProcess, trainer: TrainerEnd, tmp_path: 
     actor.close()
 
 
-def test_a_damaged_policy_file_is_passed_over(hub: HubProcess, trainer: TrainerEnd, tmp_path: Path) -> None:
+def test_a_damaged_policy_file_is_ignored(hub: HubProcess, trainer: TrainerEnd, tmp_path: Path) -> None:
     actor = client(hub, tmp_path)
     actor.connect()
     good, bad, better = next(versions), next(versions), next(versions)
@@ -241,7 +241,7 @@ def test_commands_reach_the_trainer_the_actors_or_one_of_them(hub: HubProcess, t
     right.close()
 
 
-def test_what_was_wanted_of_an_earlier_trainer_is_over(hub: HubProcess) -> None:
+def test_commands_for_an_earlier_trainer_are_ignored(hub: HubProcess) -> None:
     hub.api("command", {"command": "stop", "to": "trainer"})
     trainer = TrainerEnd(hub.run, SPEC)
     assert trainer.commands() == []
@@ -250,7 +250,7 @@ def test_what_was_wanted_of_an_earlier_trainer_is_over(hub: HubProcess) -> None:
     trainer.close()
 
 
-def test_the_end_of_an_episode_is_noted_behind_its_steps(hub: HubProcess, tmp_path: Path) -> None:
+def test_the_end_of_an_episode_is_stored_after_its_steps(hub: HubProcess, tmp_path: Path) -> None:
     actor = client(hub, tmp_path)
     actor.connect()
     source = f"{actor.source}.0"

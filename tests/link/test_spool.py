@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from link_samples import python
 
-from tandem.link.messages import Record
 from tandem.link.spool import Leftover, Position, Spool, leftovers
+from tandem.link.steps import Record
 from tests.waiting import wait_for
 
 ABOUT = {"run": "r1", "name": "left"}
@@ -63,7 +63,7 @@ def test_nothing_is_read_beyond_the_end(spool: Spool) -> None:
     assert position == spool.end and spool.read(position, 10, 1000) == ([], position)
 
 
-def test_acknowledged_files_are_removed_and_the_room_counts_again(tmp_path: Path) -> None:
+def test_acknowledged_files_are_removed_and_their_room_is_free_again(tmp_path: Path) -> None:
     spool = Spool.create(tmp_path, "p1", ABOUT, limit=4000)  # files of 1000 bytes
     count = 0
     while spool.append([record(count, 82)]):  # 18 bytes of header, 3 of source: 103 each
@@ -81,7 +81,7 @@ def test_acknowledged_files_are_removed_and_the_room_counts_again(tmp_path: Path
     spool.close()
 
 
-def test_an_empty_spool_leaves_nothing_and_another_one_stays(tmp_path: Path) -> None:
+def test_an_empty_spool_is_removed_and_a_full_one_stays(tmp_path: Path) -> None:
     spool = Spool.create(tmp_path, "p1", ABOUT)
     spool.append([record(0)])
     spool.release(spool.end)
@@ -96,7 +96,7 @@ def test_an_empty_spool_leaves_nothing_and_another_one_stays(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_spool_in_use_is_nobody_elses(spool: Spool, tmp_path: Path) -> None:
+def test_a_spool_in_use_is_not_taken(spool: Spool, tmp_path: Path) -> None:
     spool.append([record(0)])
     assert list(leftovers(tmp_path, "r1")) == []
 
@@ -223,7 +223,7 @@ def test_one_thread_appends_while_another_reads_and_releases(tmp_path: Path) -> 
 _APPEND = """
 import sys
 from pathlib import Path
-from tandem.link.messages import Record
+from tandem.link.steps import Record
 from tandem.link.spool import Spool
 spool = Spool.create(Path(sys.argv[1]), "p1", {"run": "r1", "name": "left"})
 for seq in range(10**6):
@@ -254,7 +254,7 @@ def test_what_a_killed_process_appended_is_there_for_the_next(tmp_path: Path) ->
 _FULL = """
 import json, resource, sys
 from pathlib import Path
-from tandem.link.messages import Record
+from tandem.link.steps import Record
 from tandem.link.spool import Spool
 spool = Spool.create(Path(sys.argv[1]), "p1", {"run": "r1", "name": "left"})
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.RLIM_INFINITY))
@@ -265,7 +265,7 @@ print(json.dumps(kept))
 """
 
 
-def test_a_full_disk_drops_the_newest_whole_and_what_follows_is_sound(tmp_path: Path) -> None:
+def test_a_full_disk_drops_whole_groups_and_later_ones_are_intact(tmp_path: Path) -> None:
     script = tmp_path / "full.py"
     script.write_text(_FULL)
     with python(script, str(tmp_path / "spool"), stdout=-1) as process:

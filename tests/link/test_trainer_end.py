@@ -71,7 +71,7 @@ def test_a_heartbeat_takes_a_few_microseconds(run: Path) -> None:
     trainer.close()
 
 
-def test_a_policy_is_there_whole_or_not_at_all(run: Path) -> None:
+def test_a_policy_file_is_complete_or_absent(run: Path) -> None:
     assert read_policy_file(run) is None
     trainer = TrainerEnd(run, SPEC)
     trainer.publish(snapshot(4))
@@ -85,7 +85,7 @@ def test_a_policy_is_there_whole_or_not_at_all(run: Path) -> None:
     trainer.close()
 
 
-def test_a_command_that_is_being_written_waits_for_its_end(run: Path) -> None:
+def test_a_command_is_read_only_when_its_line_is_complete(run: Path) -> None:
     trainer = TrainerEnd(run, SPEC)
     line = json.dumps({"time": 0, "from": "api", "command": "pause", "to": "all", "detail": {}}) + "\n"
     with (run / "commands.jsonl").open("a") as file:
@@ -116,7 +116,7 @@ def test_the_journal_of_another_spec_is_refused(run: Path) -> None:
         TrainerEnd(run, other)
 
 
-def test_a_journal_from_synchronous_training_is_taken_over(run: Path) -> None:
+def test_a_journal_from_synchronous_training_is_continued(run: Path) -> None:
     with Journal.create(run / "journal.db", SPEC) as journal:
         journal.append([step(number) for number in range(5)])
     trainer = TrainerEnd(run, SPEC, after_ord=3)

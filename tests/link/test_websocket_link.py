@@ -58,9 +58,7 @@ def test_a_hub_that_is_killed_and_started_again_gets_every_step_once_and_in_orde
     assert_each_once_in_order(run, {"a": 3000})
 
 
-def test_what_a_killed_actor_left_behind_is_drained_by_the_next_one_under_its_old_source(
-    hub: HubProcess, run: Path, tmp_path: Path
-) -> None:
+def test_the_spool_of_a_killed_actor_is_sent_by_the_next_one_under_its_old_source(hub: HubProcess, run: Path, tmp_path: Path) -> None:
     first = client(hub, tmp_path / "spool")
     first.connect()
     hub.kill()

@@ -23,7 +23,7 @@ def watch(rig: Rig, seen: list[View]) -> Any:
     return rig.do(rig.hub.remote.watch, rig.source, seen.append)
 
 
-def test_an_actor_shows_itself_only_while_somebody_watches(rig: Rig) -> None:
+def test_an_actor_sends_views_only_while_somebody_watches(rig: Rig) -> None:
     wait_for(lambda: len(rig.stored()) > 3, what="steps")
     assert rig.newest() is None and rig.do(rig.hub.remote.scene, rig.source) is None
     seen: list[View] = []
@@ -49,7 +49,7 @@ def test_an_actor_shows_itself_only_while_somebody_watches(rig: Rig) -> None:
     assert len(seen) <= count + 1, "views go on though nobody watches"
 
 
-def test_who_looks_on_is_shown_a_dozen_views_a_second_however_fast_the_robot_is(tmp_path: Path) -> None:
+def test_viewers_get_twelve_views_a_second_however_fast_the_robot_is(tmp_path: Path) -> None:
     with Rig(tmp_path, pace="fast") as rig:
         seen: list[View] = []
         watch(rig, seen)
@@ -60,7 +60,7 @@ def test_who_looks_on_is_shown_a_dozen_views_a_second_however_fast_the_robot_is(
     assert 6 <= shown <= 27 and lived > 3 * shown
 
 
-def test_one_page_steers_at_a_time_and_the_others_are_told_why_not(rig: Rig) -> None:
+def test_one_page_steers_at_a_time_and_the_others_get_the_reason(rig: Rig) -> None:
     remote, one = rig.hub.remote, Page(rig)
     assert one.take() == "" and rig.do(remote.holder, rig.source) == "page-1"
     assert Page(rig, "page-2").take() == "another page"
@@ -76,7 +76,7 @@ def test_one_page_steers_at_a_time_and_the_others_are_told_why_not(rig: Rig) -> 
     assert rig.do(remote.holder, rig.source) == "" and Page(rig, "page-2").take() == ""
 
 
-def test_orders_reach_who_they_are_meant_for_or_say_why_not(rig: Rig) -> None:
+def test_commands_reach_their_receivers_or_return_the_problem(rig: Rig) -> None:
     remote, seen = rig.hub.remote, []
     watch(rig, seen)
     assert rig.do(remote.command, "pause", "left", {}) == ""
@@ -88,7 +88,7 @@ def test_orders_reach_who_they_are_meant_for_or_say_why_not(rig: Rig) -> None:
     assert rig.do(remote.command, "checkpoint", "trainer", {}) == ""
 
 
-def test_a_watcher_that_fails_harms_nobody(rig: Rig) -> None:
+def test_a_watcher_that_raises_affects_nobody_else(rig: Rig) -> None:
     seen: list[View] = []
 
     def broken(view: View) -> None:

@@ -1,13 +1,15 @@
-"""The page: what a run does, drawn in a browser, and the controls a person needs beside it.
+"""The page: a run in a browser, with the controls an operator needs.
 
-    mount.py       puts the page on a hub; a fault in it never ends a run
-    socket.py      the channel to each open page: one state for all of them, views as they come, orders back
-    series.py      metrics.jsonl, read once as it grows, thinned out
-    plots.py       which metrics are drawn, and how they are called
-    advice.py      the clocks in words, the phase of a run, and what to do in it
-    episodes.py    stored episodes, for the browser of episodes
-    standalone.py  `tandem dashboard RUN`: a run whose hub is gone
-    assets/        what the browser loads; nothing comes from anywhere else
+    mount.py       adds the page to a hub; a fault in it never ends a run
+    socket.py      the WebSocket to each open page: state, views, events, findings
+    open_page.py   one open page and its send queues
+    page_input.py  a person's commands and steering
+    series.py      metrics.jsonl, read once as it grows, reduced to what a screen can show
+    plots.py       which metrics are drawn, with their labels
+    advice.py      the clocks in words, the phase of a run, and what to do
+    episodes.py    stored episodes, for the episode browser
+    standalone.py  `tandem dashboard RUN`: a run without a hub
+    assets/        what the browser loads; nothing is loaded from other sites
 
-The server sends numbers; everything is drawn in the browser. Nothing that computes or controls waits for a page.
+The server sends numbers; everything is drawn in the browser. No control or training loop waits for a page.
 """

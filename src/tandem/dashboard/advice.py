@@ -1,7 +1,7 @@
-"""Where a run stands, in words: its three clocks, its phase, and what the person beside it should do now.
+"""A run in words: its three clocks, its phase, and what the operator should do now.
 
-The phase comes from how this run does (success, a person's share, the values), not from its step count alone: tasks differ. What the
-step count would say, by the table people know, is given beside it.
+The phase follows from this run's results (success, the person's share, the Q values), not from its step count alone, because tasks
+differ. The usual table by step count is shown next to it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from tandem.doctor.show import QUALITY, STAGES
 from tandem.runs.clocks import EARLY, LATE, Clocks, stage, versions_after
 
 GOOD, FAIR = 0.9, 0.5
-"""Success from which a policy needs little help, and from which it needs it only where it fails."""
+"""Success rates: above the first a policy needs little help, above the second only where it fails."""
 WORTH_LEARNING_FROM = 1 / 3
-"""At least this share of the early episodes should end in the reward, or there is little to learn from."""
+"""At least this share of the early episodes should end with the reward; with fewer there is little to learn from."""
 MUCH, LITTLE = 0.5, 0.05
-"""A person's share of the steps."""
+"""The person's share of the steps."""
 _FELL_BY = 0.25
 _EPISODE = "environment/episode/"
 
 
 @dataclass(frozen=True)
 class Advice:
-    """What is going on, what to do, and the numbers that say so."""
+    """The phase of a run, what to do, and the numbers behind it."""
 
     phase: str
     do: str
@@ -35,7 +35,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Figures:
-    """What advice rests on; None where it is not known."""
+    """The numbers that advice is based on; None where a number is not known."""
 
     clocks: Clocks
     training_starts: int
@@ -44,7 +44,7 @@ class Figures:
     alone: float | None = None
     """Success without help."""
     best: float | None = None
-    """The best success of an earlier part of the run."""
+    """The best success rate of an earlier part of the run."""
     share: float | None = None
     q: float | None = None
     q_before: float | None = None
@@ -69,7 +69,7 @@ def figures(series: Series, clocks: Mapping[str, Any], config: Mapping[str, Any]
 
 
 def advise(seen: Figures) -> Advice:
-    """The first rule that applies, the most urgent first."""
+    """The first rule that applies; the most urgent rules come first."""
     steps = seen.clocks.learner_step
     by_steps = stage(seen.clocks, seen.training_starts, seen.random_steps)
     because = tuple(_numbers(seen))
@@ -79,35 +79,35 @@ def advise(seen: Figures) -> Advice:
     if seen.q is not None and seen.q_range is not None and not _plausible(seen.q, seen.q_range):
         low, high = seen.q_range
         return Advice(
-            "values that cannot be",
-            f"Correcting does not help now: the critic expects {seen.q:.2g}, an episode can earn {low:g} to {high:g}. See the findings.",
+            "impossible Q values",
+            f"Corrections do not help now: the critic predicts {seen.q:.2g}, but returns are {low:g} to {high:g}. See the findings.",
             because,
         )
     if seen.success is None:
-        return Advice("no episode has ended yet", "Watch. Take over only where something could break.", because)
+        return Advice("no episode has ended yet", "Watch. Take over only if something could break.", because)
     if seen.best is not None and seen.success < seen.best - _FELL_BY and steps > EARLY:
         return Advice(
             "it was better before",
-            "Watch a few episodes before you correct: has something moved, or does it fail in a new way? Help it where it now fails.",
+            "Watch a few episodes before you correct: has something moved, or does it fail in a new way? Then help where it fails now.",
             (f"success was {seen.best:.0%}, it is {seen.success:.0%}", *because),
         )
     share = seen.share or 0.0
     if seen.success >= GOOD and share <= LITTLE:
-        return Advice("nearly there", "Hands off. Correct only what is rare and fails; evaluate, and stop when it is good enough.", because)
+        return Advice("nearly there", "Hands off. Correct only rare failures. Evaluate, and stop when it is good enough.", because)
     if seen.success >= FAIR and share > MUCH:
         return Advice(
-            "it succeeds mostly with you",
-            "Let go earlier: wait 20 to 30 actions before you correct, and give it back as soon as it is on its way.",
+            "it succeeds mostly with your help",
+            "Release control earlier: wait 20 to 30 actions before you correct, and release as soon as it is on the right path.",
             because,
         )
     if seen.success >= FAIR:
-        return Advice("refining", "Correct rarely: only where it fails again and again, and the last steps to the reward.", because)
+        return Advice("refining", "Correct rarely: only where it fails again and again, and in the last steps before the reward.", because)
     if steps < EARLY:
         return Advice("learning from the demonstrations", STAGES["early"][1][0], because)
     if seen.success < WORTH_LEARNING_FROM and share <= MUCH:
         return Advice(
             "too few successes to learn from",
-            "Help more: at least one episode in three should end in the reward. Let it try, then take over and finish.",
+            "Help more: at least one episode in three should end with the reward. Let it try, then take over and finish.",
             because,
         )
     return Advice("learning", STAGES["middle"][1][0], because)
@@ -120,21 +120,21 @@ def _plausible(q: float, return_range: tuple[float, float]) -> bool:
 
 
 def _numbers(seen: Figures) -> list[str]:
-    told = []
+    numbers = []
     if seen.success is not None:
-        told.append(f"success {seen.success:.0%} of the last 20")
+        numbers.append(f"success {seen.success:.0%} of the last 20")
     if seen.share is not None:
-        told.append(f"you acted in {seen.share:.0%} of the steps")
+        numbers.append(f"you acted in {seen.share:.0%} of the steps")
     if seen.alone is not None and seen.share:
-        told.append(f"alone {seen.alone:.0%}")
+        numbers.append(f"alone {seen.alone:.0%}")
     if seen.q is not None:
         trend = "" if seen.q_before is None else " and rising" if seen.q > seen.q_before + 0.02 else " and steady"
-        told.append(f"Q {seen.q:.2f}{trend}")
-    return told
+        numbers.append(f"Q {seen.q:.2f}{trend}")
+    return numbers
 
 
 def reference(clocks: Clocks, steps_per_update: int) -> list[dict[str, Any]]:
-    """The table people know, by learner step, with the row this run is in."""
+    """The usual table by learner step, with the row of this run marked."""
     rows = [(0, EARLY, "early"), (EARLY, LATE, "middle"), (LATE, None, "late")]
     return [
         {
@@ -150,25 +150,25 @@ def reference(clocks: Clocks, steps_per_update: int) -> list[dict[str, Any]]:
 
 
 def expected(learner_step: int) -> str:
-    """What the table of the steps expects of a policy by now."""
+    """What to expect of a policy after so many learner steps, by the usual table."""
     named = [quality for at, (quality, _) in zip((0, 50, 100, 200, 500), QUALITY, strict=True) if at <= learner_step]
     return named[-1] if named else QUALITY[0][0]
 
 
 def clock_words(clocks: Mapping[str, Any], actors: Sequence[Mapping[str, Any]], steps_per_update: int) -> list[str]:
-    """`learner 12,804 steps = 256 policies; the actor acts with 255, 1.9 s old`, one sentence for each actor that is connected."""
+    """`learner 12,804 steps = 256 policies; the actor acts with 255, 1.9 s old`, one sentence per connected actor."""
     learner, version = int(clocks.get("learner_step") or 0), int(clocks.get("policy_version") or 0)
     steps = f"learner {learner:,} steps"
     if steps_per_update:
         made = versions_after(learner, steps_per_update)
         steps += f" = {made:,} {'policy' if made == 1 else 'policies'} after the initial one"
-    told = [f"{steps}; the newest is version {version:,}"]
+    words = [f"{steps}; the newest is version {version:,}"]
     for actor in (actor for actor in actors if actor["connected"]):
         name = "the actor" if len([a for a in actors if a["connected"]]) == 1 else actor["name"]
         if actor["version"] < 0:
-            told.append(f"{name} has no policy yet")
+            words.append(f"{name} has no policy yet")
         elif actor["lag_versions"]:
-            told.append(f"{name} acts with {actor['version']:,}, {actor['lag_s']:.1f} s old")
+            words.append(f"{name} acts with {actor['version']:,}, {actor['lag_s']:.1f} s old")
         else:
-            told.append(f"{name} acts with {actor['version']:,}, the newest")
-    return told
+            words.append(f"{name} acts with {actor['version']:,}, the newest")
+    return words

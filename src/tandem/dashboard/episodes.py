@@ -1,4 +1,4 @@
-"""Stored episodes: which there are, and each as plain numbers to draw. Reads the journal and demo files, and writes nothing."""
+"""Stored episodes for the episode browser: the list, and each episode as numbers to draw. Only reads the journal and demo files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tandem.runs.folder import RunFolder, RunInfo
 from tandem.types import Spec, Transition
 
 MAX_ENTRY = 64
-"""Components of an observation entry that are drawn; images are not."""
+"""Most components of an observation entry that is drawn; images are not."""
 _PATH_ENTRIES = ("tcp_pose", "tcp_position", "ee_pose", "pose", "position")
-"""Entries whose first three components are where the tool is, the best first."""
+"""Entries whose first three components are the tool's position, in order of preference."""
 
 
 class Library:
-    """The files of a run that hold episodes, each under a short name."""
+    """The files of a run that hold episodes, each with a short name."""
 
     def __init__(self, run: Path, info: RunInfo) -> None:
         self._journal = RunFolder(run).journal
@@ -30,7 +30,7 @@ class Library:
         return [{"name": name, "title": title, "path": str(path)} for name, (title, path) in self._paths().items() if path.exists()]
 
     def episodes(self, name: str, before: int, count: int) -> dict[str, Any]:
-        """The newest first; `before` is the row to go on from, 0 for the newest."""
+        """The newest first. `before`: the row to continue from, 0 for the newest."""
         with self._open(name) as journal:
             found = journal.episodes(count, before=before)
             discarded = journal.discarded()
@@ -57,7 +57,7 @@ class Library:
         return Journal.open(paths[name][1])
 
     def _paths(self) -> dict[str, tuple[str, Path]]:
-        """Only these are ever opened, whatever a page asks for."""
+        """The only files that are opened, whatever a page asks for."""
         demos = {f"demos{i}": (f"demonstrations: {path.name}", path) for i, path in enumerate(self._demos)}
         return {"journal": ("this run", self._journal), **demos}
 
@@ -92,7 +92,7 @@ def _drawn(steps: Sequence[Transition], spec: Spec) -> dict[str, Any]:
 
 
 def _path(steps: Sequence[Transition], spec: Spec) -> list[list[float]]:
-    """Where the tool went, with the place it came to in the end; empty where no entry tells."""
+    """Positions of the tool, with the last one after the final step; empty if no entry holds them."""
     for wanted in _PATH_ENTRIES:
         for name, entry in spec.observation.items():
             if name.endswith(wanted) and entry.size >= 3 and entry.dtype == "float32":

@@ -1,4 +1,4 @@
-"""Puts the page on an app: NiceGUI for the page itself, a WebSocket for its numbers, files for its scripts. Before the app is served."""
+"""Adds the page to an app, before the app is served: NiceGUI for the page itself, a WebSocket for its numbers, files for its scripts."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ASSETS = Path(__file__).parent / "assets"
 
 
 def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line: None, mapping: Path | None = None) -> Pages:
-    """Once in a process: NiceGUI has one app in all of it. `mapping`: what keys and gamepad do; else RUN/mapping.toml, else ours."""
-    # Nothing is stored; but the package makes its folder when it is imported, and that is not to be the working directory.
+    """Once per process: NiceGUI has one app. `mapping`: file for keys and gamepad; default RUN/mapping.toml, else the built-in one."""
+    # Nothing is stored, but the package creates a folder on import. It must not be in the working directory.
     os.environ.setdefault("NICEGUI_STORAGE_PATH", str(RunFolder(source.run).page_storage))
     from nicegui import ui
 
@@ -37,12 +37,12 @@ def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line
     def page() -> None:
         _build(ui)
 
-    logging.getLogger("nicegui").setLevel(logging.CRITICAL)  # what a browser does wrong is no news for the terminal
+    logging.getLogger("nicegui").setLevel(logging.CRITICAL)  # faults of a browser do not belong in the terminal
     ui.run_with(
         app,
         dark=None,
         tailwind=False,
-        binding_refresh_interval=None,  # nothing is bound: an open page costs no time by itself
+        binding_refresh_interval=None,  # nothing is bound, so an open page costs no time
         show_welcome_message=False,
         favicon=ASSETS / "icon.svg",
     )
@@ -50,7 +50,7 @@ def mount(app: FastAPI, source: Source, say: Callable[[str], None] = lambda line
 
 
 def _build(ui: Any) -> None:
-    """The skeleton; scripts fill it with numbers. One element, so that a page costs the server next to nothing."""
+    """The HTML skeleton; scripts fill it. It is one element, so that a page costs the server almost nothing."""
     ui.add_head_html('<link rel="stylesheet" href="/page/assets/page.css">')
     ui.query(".nicegui-content").classes("tandem")
     ui.html((ASSETS / "page.html").read_text(), sanitize=False).classes("tandem-root")
@@ -62,30 +62,30 @@ def _add_routes(app: FastAPI, pages: Pages, library: Library) -> None:
         await pages.serve(websocket)
 
     async def files() -> list[dict[str, Any]]:
-        return await _told(library.files)
+        return await _answer(library.files)
 
     async def episodes(file: str, before: int = 0, count: int = 50) -> dict[str, Any]:
-        return await _told(library.episodes, file, before, max(1, min(count, 200)))
+        return await _answer(library.episodes, file, before, max(1, min(count, 200)))
 
     async def episode(file: str, source: str, number: int) -> dict[str, Any]:
-        return await _told(library.episode, file, source, number)
+        return await _answer(library.episode, file, source, number)
 
     app.add_api_websocket_route("/page/socket", socket)
     app.add_api_route("/page/files", files)
     app.add_api_route("/page/episodes", episodes)
     app.add_api_route("/page/episode", episode)
-    app.mount("/page/assets", Fresh(directory=ASSETS))
+    app.mount("/page/assets", UncachedFiles(directory=ASSETS))
 
 
-async def _told(function: Callable[..., Any], *arguments: Any) -> Any:
+async def _answer(function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return await asyncio.to_thread(function, *arguments)
     except TandemError as problem:
         raise HTTPException(404, str(problem)) from None
 
 
-class Fresh(StaticFiles):
-    """Asked for anew each time: a page of an older version does not fit the hub of a newer one."""
+class UncachedFiles(StaticFiles):
+    """Never cached: a page of an older version does not fit a newer hub."""
 
     def file_response(self, *arguments: Any, **options: Any) -> Response:
         response = super().file_response(*arguments, **options)
@@ -94,7 +94,7 @@ class Fresh(StaticFiles):
 
 
 class HubSource:
-    """A hub's numbers, for its page."""
+    """A hub as the source of a page."""
 
     def __init__(self, hub: Hub) -> None:
         self.run, self.remote, self.info = hub.run, hub.remote, hub.info
@@ -102,9 +102,9 @@ class HubSource:
 
 
 def mount_on_hub(hub: Hub, say: Callable[[str], None], mapping: Path | None = None) -> None:
-    """A page that cannot be made is told of, and the run goes on without one."""
+    """Add the page to a hub. If that fails, log it; the run goes on without a page."""
     try:
         mount(hub.app, HubSource(hub), say, mapping)
-    except Exception as fault:  # whatever it is: a page is not worth a run
+    except Exception as fault:  # whatever it is: a page must not end a run
         with contextlib.suppress(OSError):
-            say(f"[PAGE] there is none: {type(fault).__name__}: {fault}")
+            say(f"[PAGE] the page cannot be served: {type(fault).__name__}: {fault}")

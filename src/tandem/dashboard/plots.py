@@ -1,4 +1,4 @@
-"""Which metrics are drawn, in which order, and what they are called. A plot none of whose metrics was logged is not shown."""
+"""The plots of the page, in order, with the metrics and labels of each. A plot without any logged metric is hidden."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _EPISODE = "environment/episode/"
 
 @dataclass(frozen=True)
 class Plot:
-    """One small diagram."""
+    """One plot."""
 
     title: str
     lines: tuple[tuple[str, str], ...]
     """Metric and label."""
     percent: bool = False
     log: bool = False
-    """Logarithmic: losses and temperatures go over powers of ten."""
+    """Logarithmic y axis, for losses and temperatures."""
     help: str = ""
 
 
@@ -33,27 +33,27 @@ RLPD = (
             ("eval/success", "eval"),
         ),
         percent=True,
-        help="Share of the last 20 episodes that ended in success; eval: an evaluation, without exploration, on its own starts.",
+        help="Share of the last 20 episodes that succeeded; eval: evaluation without exploration, from its own start states.",
     ),
     Plot("Return", ((f"{_EPISODE}r", "episode"), ("eval/return", "eval")), help="Sum of the rewards of an episode."),
     Plot("Length", ((f"{_EPISODE}l", "episode"), ("eval/length", "eval")), help="Actions in an episode; shorter is better."),
     Plot("Person's share", ((f"{_EPISODE}intervention_share", "of the steps"),), percent=True, help="Steps in which a person acted."),
-    Plot("Critic loss", (("critic/critic_loss", "loss"),), log=True, help="How far the values are from their targets."),
+    Plot("Critic loss", (("critic/critic_loss", "loss"),), log=True, help="Squared distance of the Q values from their targets."),
     Plot(
         "Q",
         (("critic/predicted_qs", "predicted"), ("critic/target_qs", "target")),
-        help="What the critic expects to earn from here; it should stay within what a return can be.",
+        help="Predicted return; it should stay within the range of possible returns.",
     ),
     Plot("Entropy", (("actor/entropy", "entropy"),), help="How much the policy still explores."),
-    Plot("Temperature", (("actor/temperature", "temperature"),), log=True, help="What exploring is worth to it."),
+    Plot("Temperature", (("actor/temperature", "temperature"),), log=True, help="Weight of the entropy in the objective."),
 )
 PPO = (
     Plot("Reward", (("Train/mean_reward", "training"), ("eval/return", "eval")), help="Mean return of the last 100 episodes."),
     Plot("Success", (("Train/mean_success", "training"), ("eval/success", "eval")), percent=True),
     Plot("Length", (("Train/mean_episode_length", "training"), ("eval/length", "eval")), help="Actions in an episode."),
-    Plot("KL", (("Policy/kl", "KL"),), log=True, help="How far an iteration moved the policy."),
+    Plot("KL", (("Policy/kl", "KL"),), log=True, help="How far one iteration changed the policy."),
     Plot("Std", (("Policy/mean_std", "standard deviation"),), help="How much the policy still explores."),
-    Plot("Explained variance", (("Value/explained_variance", "value"),), help="1: the value function knows what will be earned."),
+    Plot("Explained variance", (("Value/explained_variance", "value"),), help="1: the value function predicts the returns exactly."),
     Plot("Losses", (("Loss/value", "value"), ("Loss/surrogate", "surrogate")), help="Value and surrogate loss."),
     Plot("Entropy", (("Loss/entropy", "entropy"),)),
     Plot("Clip fraction", (("Policy/clip_fraction", "clipped"),), percent=True, help="Samples whose ratio was clipped."),
@@ -68,5 +68,5 @@ def in_iterations(kind: Kind) -> bool:
 
 
 def plots(kind: Kind) -> list[dict[str, Any]]:
-    """The plots for this kind of run, as a page gets them; a plot of which nothing was logged is not shown."""
+    """The plots for this kind of run, as a page gets them. The page shows those whose metrics were logged."""
     return [asdict(plot) for plot in (PPO if in_iterations(kind) else RLPD)]

@@ -1,7 +1,7 @@
-"""Metrics over time, as a page draws them: the file is read once, as it grows, and thinned out to what a screen can show.
+"""Metrics over time, as a page draws them. The file is read once, as it grows, and reduced to what a screen can show.
 
-Rows are gathered into points: a point is the mean of `stride` rows. When there are too many points, neighbours are joined and the
-stride doubles; so memory, the time of an update and what a page is sent stay small however long the run.
+A point is the mean of `stride` rows. When there are too many points, neighbours are merged and the stride doubles, so memory,
+update time and messages to pages stay small, however long the run is.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from tandem.runs.lines import Tail
 
 AXES = ("learner_step", "actor_step", "wall_s")
-"""What a plot can be drawn over: training iterations, steps of the environments, seconds of training."""
+"""The x axes of a plot: training iterations, environment steps, seconds of training."""
 MAX_POINTS = 800
 
 
 class Point:
-    """The mean of some rows; where they stood is the last one's place."""
+    """The mean of some rows, at the x values of the last one."""
 
     __slots__ = ("at", "counts", "rows", "sums")
 
@@ -58,10 +58,10 @@ class Series:
         self.last: dict[str, float] = {}
         """The newest value of each metric."""
         self._changed = 0
-        """Points before this one are as they were at the last `news`."""
+        """Points before this index have not changed since the last `new_points`."""
 
     def read(self) -> bool:
-        """Take in a part of what is new; True if there may be more."""
+        """Read a part of what is new; True if there may be more."""
         rows = self._tail.rows()
         for row in rows:
             self._add(_completed(row))
@@ -91,27 +91,27 @@ class Series:
         """Everything, for a page that was just opened."""
         return self._from(0)
 
-    def news(self) -> dict[str, Any] | None:
-        """What has changed since the last call; None if nothing has. The last point may still be growing."""
+    def new_points(self) -> dict[str, Any] | None:
+        """The points that changed since the last call; None if none did. The last point may still change."""
         if self._changed >= len(self._points):
             return None
-        news = self._from(self._changed)
+        points = self._from(self._changed)
         self._changed = len(self._points)
-        return news
+        return points
 
     def _from(self, start: int) -> dict[str, Any]:
         rows = [[*(_short(x) for x in point.at), *(_short(point.value(name)) for name in self.names)] for point in self._points[start:]]
         return {"from": start, "columns": [*AXES, *self.names], "rows": rows}
 
     def mean(self, name: str, start: float, end: float) -> float | None:
-        """Of a metric over a part of the run, given as shares of its points; None where it was never logged."""
+        """The mean of a metric over a part of the run, from `start` to `end` in [0, 1]; None if it was not logged there."""
         chosen = self._points[int(start * len(self._points)) : max(1, int(end * len(self._points)))]
         values = [value for point in chosen if (value := point.value(name)) is not None]
         return sum(values) / len(values) if values else None
 
 
 def _completed(row: dict[str, Any]) -> dict[str, Any]:
-    """What follows from a row and was not always logged: the share of a person's steps, and success without one by its newer name."""
+    """A row with metrics that older runs did not log: the share of a person's steps, and success without help by its present name."""
     share, steps, length, alone, before = (
         f"environment/episode/{name}" for name in ("intervention_share", "intervention_steps", "l", "success_alone", "success_autonomous")
     )

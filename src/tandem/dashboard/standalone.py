@@ -1,4 +1,4 @@
-"""`tandem dashboard RUN`: the page of a run. Where its hub is running the page is the hub's; otherwise the folder is shown from here."""
+"""`tandem dashboard RUN`: the page of a run. A running hub serves it itself; otherwise this process serves the run folder."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tandem.runs.lines import Tail
 
 Say = Callable[[str], None]
 SILENT_S = 120.0
-"""A run that has logged nothing for so long is over: an iteration of PPO takes seconds."""
+"""A run that has logged nothing for so long counts as over; an iteration of PPO takes seconds."""
 
 
 class FolderSource:
-    """The numbers of a run without a hub: one that is over, or one that trains in a single process (PPO, `--sync`)."""
+    """A run folder as the source of a page: the run is over, or trains in a single process (PPO, `--sync`)."""
 
     remote = None
 
@@ -52,7 +52,7 @@ class FolderSource:
         return {"status": {}, "clocks": hub_clocks(counts, every) if every else counts, "actors": [], **ending}
 
     def _is_over(self) -> bool:
-        """It says so itself, or has said nothing for a while."""
+        """It has a summary, or has logged nothing for a while."""
         with contextlib.suppress(OSError):
             return self._folder.summary_file.exists() or time.time() - self._metrics.path.stat().st_mtime > SILENT_S
         return True
@@ -62,7 +62,7 @@ class FolderSource:
 
 
 def hub_link(run: Path) -> str | None:
-    """The page of the hub that serves this run, with the token in the link; None if none answers."""
+    """The link to the page of this run's hub, with the token; None if no hub answers."""
     folder = RunFolder(run)
     hub = folder.hub()
     if hub is None:
@@ -77,13 +77,13 @@ def hub_link(run: Path) -> str | None:
 
 
 def reachable(address: str) -> str:
-    """Where a hub that listens everywhere is found on its own machine."""
+    """The address on this machine of a hub that listens on all interfaces."""
     host, _, port = address.rpartition(":")
     return f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"
 
 
 def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, browser: bool = True) -> None:
-    """Print where the page is (and open it where there is a screen); a run that is over is served from here until Ctrl-C."""
+    """Print the link to the page, and open it where there is a screen. Without a hub, serve the run folder until Ctrl-C."""
     folder = RunFolder.open(run)
     link = hub_link(run)
     if link is not None:
@@ -101,12 +101,12 @@ def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, bro
 
 
 def server(app: FastAPI, token: str) -> uvicorn.Server:
-    """The app behind the same guard as a hub's."""
+    """The app behind the same token check as a hub's."""
     return uvicorn.Server(guarded(app, _no_actors, token, UnknownConnections(32, 10.0), timeout_graceful_shutdown=1))
 
 
 async def _no_actors(scope: Scope, receive: Receive, send: Send) -> None:
-    """An actor that comes here is not let in: there is no hub."""
+    """Refuse actors: there is no hub here."""
     del scope
     await receive()
     await send({"type": "websocket.close", "code": 1008, "reason": "this run is over"})

@@ -1,11 +1,11 @@
-"""How many steps the fast actors may make: pure arithmetic, so that it can be tested to the last step.
+"""How many steps the fast actors may make. Pure arithmetic, so that it can be tested to the last step.
 
     allowed = steps_before + learner_step / updates_per_actor_step + burst
     burst   = R + max(R, ceil(1 / updates_per_actor_step)),   R = rows of all connected fast actors
 
-What is allowed and not yet stored is divided into outstanding grants. Two things hold at every moment: the grants never add up to
-more than is left, and no actor holds more than its own part of the burst. So one that stands still cannot keep the others from
-going on: when the trainer waits for steps, at least the whole burst is left, and every actor's part of it is its own.
+Steps that are allowed and not yet stored are divided into outstanding grants. Two things hold at every moment: the grants never add
+up to more than is left, and no actor holds more than its own part of the burst. So an actor that stands still cannot stop the
+others: when the trainer waits for steps, at least the whole burst is left, and every actor has its own part of it.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pacing:
-    """Where the trainer is, and what was asked for."""
+    """The trainer's progress, and the configured ratio."""
 
     steps_before: int
-    """Steps that had been made when the first learner step was earned, had the ratio always been this one."""
+    """Steps made before the first learner step was earned, as if the ratio had always been this one."""
     updates_per_actor_step: float
     learner_step: int
 
@@ -38,7 +38,7 @@ def left(pacing: Pacing, rows: int, stored: int) -> int:
 
 @dataclass
 class Account:
-    """What one fast actor was granted."""
+    """The grants of one fast actor."""
 
     rows: int
     outstanding: int = 0
@@ -51,7 +51,7 @@ class Account:
 
 
 def divide(pacing: Pacing, accounts: Sequence[Account], stored: int) -> None:
-    """Grant what can be granted, step by step to the one that was served least for its rows."""
+    """Grant all that is left, step by step, each to the actor that was granted least per row."""
     rows = sum(account.rows for account in accounts)
     share = max(rows, math.ceil(1 / pacing.updates_per_actor_step))
     free = left(pacing, rows, stored) - sum(account.outstanding for account in accounts)
@@ -69,7 +69,7 @@ def divide(pacing: Pacing, accounts: Sequence[Account], stored: int) -> None:
         free -= 1
         if account.outstanding < _part(account, share, rows):
             heapq.heappush(waiting, (account.served, number, account))
-    if waiting:  # who has all it may hold does not save up a claim while others wait
+    if waiting:  # an actor that holds its maximum does not save up a claim while others wait
         for account in accounts:
             account.served = max(account.served, waiting[0][0])
 

@@ -25,11 +25,11 @@ LENGTH = struct.Struct("<I")
 
 
 class BadFrame(ValueError):
-    """Not one of our messages; says what is wrong with it."""
+    """A frame that is no valid message; the text says what is wrong with it."""
 
 
 Check = Callable[[Any], str | None]
-"""What is wrong with a value, None if nothing is."""
+"""Returns what is wrong with a value, None if nothing is."""
 
 
 def is_text(limit: int, empty: bool = False) -> Check:
@@ -84,7 +84,7 @@ def is_one_of(*allowed: str) -> Check:
 
 
 def is_plain(limit: int) -> Check:
-    """A map that JSON can hold too, of bounded size."""
+    """A map of values that JSON can express, of bounded size."""
 
     def check(value: Any) -> str | None:
         if not isinstance(value, dict):
@@ -107,11 +107,11 @@ Plain = Annotated[dict[str, Any], is_plain(MAX_HEADER // 2)]
 
 
 class Message:
-    """One kind of message: fields, each with its own check. Subclasses are frozen dataclasses."""
+    """The base of all messages. Subclasses are frozen dataclasses whose fields are annotated with a check each."""
 
     kind: ClassVar[str]
     payload: ClassVar[str] = ""
-    """The field that travels behind the header as raw bytes; empty if there is none."""
+    """The field that is sent behind the header as raw bytes; empty if there is none."""
 
     def __init_subclass__(cls, kind: str, payload: str = "") -> None:
         cls.kind, cls.payload = kind, payload
@@ -119,7 +119,7 @@ class Message:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Self:
-        """Build it, or raise `BadFrame`: exactly these fields, each with a value it can have."""
+        """Build the message. `BadFrame` unless there are exactly these fields, each with a valid value."""
         checks = _checks_of(cls)
         if fields.keys() != checks.keys():
             missing, unknown = sorted(checks.keys() - fields.keys()), sorted(str(name) for name in fields.keys() - checks.keys())

@@ -40,9 +40,10 @@ from tandem.link.hub_api import FindingsCache, add_routes
 from tandem.link.hub_config import HubConfig, HubContext, record_limit
 from tandem.link.hub_events import HubEvents
 from tandem.link.listening import LOOPBACK, Server, listen, lock_run, signals_handled_once
-from tandem.link.messages import GROUP_BYTES, Command
+from tandem.link.messages import Command
 from tandem.link.published_policy import PublishedPolicy
 from tandem.link.remote_control import RemoteControl
+from tandem.link.steps import GROUP_BYTES
 from tandem.link.trainer_end import open_journal
 from tandem.link.writer import Writer
 from tandem.runs.board import Board

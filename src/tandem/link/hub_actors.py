@@ -17,7 +17,6 @@ from tandem.link.greeting import Objection, objection_to, read_hello
 from tandem.link.guard import Receive, Scope, Send
 from tandem.link.hub_config import HubContext
 from tandem.link.messages import (
-    EPISODE_END,
     FROM_ACTOR,
     BadFrame,
     Camera,
@@ -26,13 +25,13 @@ from tandem.link.messages import (
     Refused,
     Scene,
     Statistics,
-    Steps,
     Trouble,
     View,
     Welcome,
     parse,
 )
 from tandem.link.remote_control import RemoteControl
+from tandem.link.steps import EPISODE_END, Steps
 from tandem.link.writer import Group, Stored, Writer
 
 WINDOW_BYTES = 8 * 2**20

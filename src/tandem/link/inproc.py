@@ -1,7 +1,6 @@
 """Both ends of the link in one process: the actor's steps go through the journal to the learner, policies come back.
 
-The same way as over the network: what is not committed to the journal does not exist, and the learner reads accepted rows in
-their order. Latest policy wins.
+The same rules as over the network: the learner reads committed, accepted rows of the journal in their order. The latest policy wins.
 """
 
 from __future__ import annotations
@@ -24,26 +23,26 @@ class InprocLink:
         self._discarded = journal.discarded()
 
     def episode_end(self, end: EpisodeEnd) -> None:
-        """What became of an episode; one that was thrown away is not learned from any more."""
+        """The result of an episode. A discarded one is no longer learned from."""
         if not end.kept:
             self._journal.discard([(end.source, end.episode)])
             self._discarded.add((end.source, end.episode))
 
     def discarded(self) -> set[tuple[str, int]]:
-        """Episodes thrown away since the last call, or since the beginning."""
+        """Episodes discarded since the last call; the first time, all of them."""
         found, self._discarded = self._discarded, set()
         return found
 
     def send(self, transitions: Sequence[Transition]) -> None:
-        """Commit steps; those already stored are not stored again, those that cannot be used are kept as rejected."""
+        """Commit steps. Steps that are stored already are skipped, invalid ones are kept as rejected."""
         self._journal.append(transitions)
 
     def newest_policy(self, newer_than: int = -1) -> PolicySnapshot | None:
-        """The current policy if its version is another than the one the actor has."""
+        """The current policy if it is newer than the one the actor has."""
         return self._policy if self._policy is not None and self._policy.version > newer_than else None
 
     def acting_with(self, snapshot: PolicySnapshot | ForeignPolicy) -> None:
-        """What a hub would show; here every stored step says it."""
+        """A hub would show it; here every stored step carries the version."""
 
     def receive(self) -> list[Transition]:
         """Accepted steps since the last call, in the order in which they were committed."""

@@ -1,14 +1,14 @@
-"""What crosses the wire: small records, each checked before anyone looks at it.
+"""The messages between actors and hub. Every field is checked before a message is used.
 
 A frame is one binary WebSocket message:
 
     4 bytes         length of the header, little-endian
-    header          msgpack: a map of `kind` and the fields of one of the classes below, nothing more and nothing less
+    header          msgpack: a map of `kind` and exactly the fields of one of the classes below
     payload         raw bytes: the steps of a `Steps`, the parameters of a policy, the poses of a `View`; empty for most kinds
 
-The header is small whatever is sent, so that a hostile one cannot grow in memory; large things are only ever sliced.
+The header is small, so that a hostile one cannot fill the memory; the payload is only sliced.
 
-    actor -> hub    Hello, Steps, Statistics, Command, Scene, View, Camera      (an EpisodeEnd travels among the steps)
+    actor -> hub    Hello, Steps, Statistics, Command, Scene, View, Camera      (an EpisodeEnd is sent among the steps)
     hub -> actor    Welcome or Refused, Acknowledged, Credit, Policy, Heard, Command, Trouble, Control
 """
 
@@ -16,18 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from tandem.codec import CodecError, pack, unpack
 from tandem.link.commands import COMMANDS
 from tandem.link.fields import (
-    COUNT_LIMIT,
     KINDS,
     LENGTH,
     MAX_HEADER,
-    MAX_NAME,
     MAX_TEXT,
     BadFrame,
     Count,
@@ -47,32 +45,26 @@ from tandem.link.fields import (
     is_text,
     make_frame,
 )
+from tandem.link.steps import Steps
 from tandem.types import PolicySnapshot
 
 PROTOCOL = 3
-"""Both ends must agree on it; a change of any message is a new number."""
+"""Both ends must have the same one. Any change of a message is a new number."""
 
 MAX_FRAME = 32 * 2**20
 """Bytes of the largest frame that an actor may send; less where the steps of the task are smaller."""
 MAX_POLICY_FRAME = 256 * 2**20
-"""Bytes of the largest frame that an actor takes."""
-MAX_RECORDS = 256
-"""Steps in one frame."""
-GROUP_BYTES = 2**20
-"""Bytes of records in one frame; a single record may be larger."""
+"""Bytes of the largest frame that an actor accepts."""
 MAX_AXES = 64
-"""Of an action that a person steers."""
+"""Axes of an action that a person can steer."""
 MAX_POSES = 28 * 10_000
-"""Bytes of the poses in a `View`: seven float32 for each body."""
+"""Bytes of the poses in a `View`: seven float32 per body."""
 MAX_PICTURE = 2**19
 """Bytes of a `Camera`'s picture."""
 
-EPISODE_END = -1
-"""In place of a `seq`: the record is an `EpisodeEnd`, not a step."""
-
 Pace = Literal["realtime", "fast"]
 WHO = ("policy", "person", "script", "nobody")
-"""Who chose the last action; nobody: the robot was told to stand still."""
+"""Who chose the last action; nobody: the robot stands still."""
 STATES = ("running", "paused", "holding", "stopped", "resetting")
 REFUSALS = ("protocol", "task", "spec", "run", "busy", "storage")
 
@@ -82,104 +74,49 @@ REFUSALS = ("protocol", "task", "spec", "run", "busy", "storage")
 
 @dataclass(frozen=True)
 class Hello(Message, kind="hello"):
-    """The first word of an actor."""
+    """The first message of an actor."""
 
     protocol: Count
     task: Name
     spec_hash: Name
     spec: Plain
     name: Name
-    """What a person calls it; two actors may share one."""
+    """Chosen by a person; two actors may share one."""
     source: Name
-    """This process, in all the world."""
+    """Globally unique name of this process."""
     pace: Annotated[Pace, is_one_of("realtime", "fast")]
     rows: Annotated[int, is_count(1, 100_000)]
     """Environments it steps at once."""
     run: MaybeName
-    """The run it has joined before; empty for an actor that has joined none."""
+    """The run it has joined before; empty for a new actor."""
 
 
 @dataclass(frozen=True)
 class Welcome(Message, kind="welcome"):
+    """The actor may join."""
+
     run: Name
-    """Names the run folder in all the world; a spool belongs to one."""
+    """Globally unique id of the run; a spool belongs to one run."""
     task: Name
     version: Version
-    """Newest policy, which follows at once; -1 if there is none yet."""
+    """Newest policy, which is sent next; -1 if there is none yet."""
     window_bytes: Annotated[int, is_count(1)]
-    """Bytes of steps that may be under way without an acknowledgement; one group may always be."""
+    """Bytes of steps that may be sent without an acknowledgement; one group is always allowed."""
     record_bytes: Annotated[int, is_count(1)]
-    """The largest step the hub takes."""
+    """The largest packed step that the hub accepts."""
     settings: Plain
-    """What the run wants of its actors (random_steps, seed, ...)."""
+    """The run's settings for actors (random_steps, seed, ...)."""
 
 
 @dataclass(frozen=True)
 class Refused(Message, kind="refused"):
+    """The actor may not join; the hub then closes the connection."""
+
     code: Annotated[str, is_one_of(*REFUSALS)]
     message: Annotated[str, is_text(MAX_TEXT)]
 
 
 # ---- steps
-
-
-class Record(NamedTuple):
-    """One step as it was packed, or one `EpisodeEnd` (its `seq` is then `EPISODE_END`)."""
-
-    source: str
-    seq: int
-    data: bytes
-
-
-@dataclass(frozen=True)
-class Steps:
-    """A group of records in the order in which they were lived."""
-
-    group: int
-    """Counts the groups of this connection from 1; an acknowledgement names the last one that is safe."""
-    own: bool
-    """False for what another process left behind: it uses up no credit."""
-    records: Sequence[Record]
-
-    kind: ClassVar[str] = "steps"
-
-    def pack(self) -> bytes:
-        sources = {source: index for index, source in enumerate(dict.fromkeys(record.source for record in self.records))}
-        header = {
-            "group": self.group,
-            "own": self.own,
-            "sources": list(sources),
-            "which": [sources[record.source] for record in self.records],
-            "seqs": [record.seq for record in self.records],
-            "sizes": [len(record.data) for record in self.records],
-        }
-        return make_frame("steps", header, *(record.data for record in self.records))
-
-    @classmethod
-    def parse(cls, fields: Mapping[str, Any], data: bytes, start: int) -> Steps:
-        """Checks all that is not in the records themselves; those are checked by whoever stores them."""
-        try:
-            group, own, sources = fields["group"], fields["own"], fields["sources"]
-            which, seqs, sizes = fields["which"], fields["seqs"], fields["sizes"]
-            if type(group) is not int or not 1 <= group < COUNT_LIMIT or type(own) is not bool:
-                raise BadFrame(f"'steps' of group {group!r:.50}, own {own!r:.50}")
-            if not (type(which) is type(seqs) is type(sizes) is type(sources) is list and 1 <= len(which) <= MAX_RECORDS):
-                raise BadFrame(f"'steps' without 1 to {MAX_RECORDS} records")
-            if not all(type(source) is str and 1 <= len(source) <= MAX_NAME for source in sources):
-                raise BadFrame(f"'steps' from {sources!r:.100}: a source is a text of 1 to {MAX_NAME} characters")
-            records = []
-            for index, seq, size in zip(which, seqs, sizes, strict=True):
-                if type(index) is not int or type(seq) is not int or type(size) is not int:
-                    raise BadFrame("'steps' whose table is not of whole numbers")
-                if not (0 <= index < len(sources) and EPISODE_END <= seq < COUNT_LIMIT and 0 <= size <= len(data) - start):
-                    raise BadFrame(f"'steps' with a record of source {index}, seq {seq}, {size} bytes, which cannot be")
-                records.append(Record(sources[index], seq, data[start : start + size]))
-                start += size
-        except (KeyError, ValueError) as problem:
-            raise problem if isinstance(problem, BadFrame) else BadFrame(f"'steps' with a bad table: {problem}") from None
-        if start != len(data):
-            raise BadFrame(f"'steps' with {len(data) - start} bytes that belong to no record")
-        return cls(group, own, records)
 
 
 @dataclass(frozen=True)
@@ -188,114 +125,116 @@ class Acknowledged(Message, kind="acknowledged"):
 
     group: Count
     rejected: Count
-    """Records among those that cannot be used; they are kept with their reasons."""
+    """Records among them that are invalid; they are stored with their reasons."""
     credit: Count
     """See `Credit`."""
 
 
 @dataclass(frozen=True)
 class Credit(Message, kind="credit"):
-    """Pace `fast`: this many steps of yours may exist beyond those acknowledged so far."""
+    """Pace `fast`: the actor may make this many steps beyond those acknowledged so far."""
 
     credit: Count
 
 
 @dataclass(frozen=True)
 class EpisodeEnd(Message, kind="episode_end"):
-    """What became of an episode; travels among the steps, so it is not lost either."""
+    """The result of an episode. Sent among the steps, so it is not lost either."""
 
     source: Name
     episode: Count
     steps: Count
     kept: Annotated[bool, is_flag]
-    """False: a person threw it away."""
+    """False: a person discarded it."""
     success: Annotated[bool | None, is_maybe_flag]
-    """None: nobody said."""
+    """None: unknown."""
 
 
-# ---- the rest
+# ---- state and commands
 
 
 @dataclass(frozen=True)
 class Statistics(Message, kind="statistics"):
-    """How an actor is; sent every second, and at once when it has or acts with another policy. Answered by `Heard`."""
+    """An actor's state. Sent every second, and at once when it receives or uses another policy. Answered by `Heard`."""
 
     sent_at: Number
-    """Its own monotonic clock; comes back in `Heard`."""
+    """The actor's monotonic clock; returned in `Heard`."""
     wall_time: Number
-    """Its wall clock, for show alone."""
+    """The actor's wall clock, only for display."""
     steps: Count
     version: Version
-    """What it acts with; -1 before the first policy."""
+    """The policy it acts with; -1 before the first."""
     policy_hash: MaybeName
     received: Version
-    """Newest policy it has; only then is a newer one sent, so that none waits behind others in the buffers of a slow network."""
+    """Newest policy it has received. The hub sends the next one only then, so that policies do not queue up in a slow network."""
     unacknowledged: Count
     spool_bytes: Count
     dropped: Count
-    """Steps that found no room in the spool."""
+    """Steps that did not fit into the spool."""
     round_trip_s: Number
     clock_difference_s: Number
-    """Hub's wall clock minus its own."""
+    """Hub's wall clock minus the actor's."""
 
 
 @dataclass(frozen=True)
 class Heard(Message, kind="heard"):
+    """The answer to `Statistics`: gives round trip and clock difference, and shows that the hub is alive."""
+
     sent_at: Number
     wall_time: Number
 
 
 @dataclass(frozen=True)
 class Command(Message, kind="command"):
-    """Something a person wants: goes to the trainer, to actors, or to both."""
+    """A command of a person or a program to the trainer, to actors, or to both. See `commands.COMMANDS`."""
 
     command: Annotated[str, is_one_of(*COMMANDS)]
     to: Name
     """`trainer`, `actors`, `all`, or the name or source of one actor."""
     detail: Annotated[dict[str, Any], is_plain(MAX_TEXT)]
-    """What belongs to it, e.g. {"success": true} for `label`."""
+    """Arguments, e.g. {"success": true} for `label`."""
 
 
 @dataclass(frozen=True)
 class Trouble(Message, kind="trouble"):
-    """The hub cannot do its part just now; nothing is lost, and an empty message says it is over."""
+    """The hub cannot store steps at the moment. Nothing is lost. An empty message says that it can again."""
 
     code: Annotated[str, is_one_of("storage", "none")]
     message: Annotated[str, is_text(MAX_TEXT, empty=True)]
 
 
-# ---- what people see and do
+# ---- watching and steering
 
 
 @dataclass(frozen=True)
 class Scene(Message, kind="scene"):
-    """What there is to draw; sent when somebody begins to watch. See `envs/scenery.py`."""
+    """The shapes to draw; sent when somebody begins to watch. See `envs/scenery.py`."""
 
     description: Plain
 
 
 @dataclass(frozen=True)
 class View(Message, kind="view", payload="poses"):
-    """One moment of row 0 of an actor; only while somebody watches."""
+    """The state of row 0 of an actor; sent only while somebody watches."""
 
     episode: Count
     step: Count
-    """Of the episode."""
+    """Counted within the episode."""
     steps: Count
-    """Of the actor, all rows together."""
+    """Steps of the actor so far, all rows together."""
     who: Annotated[str, is_one_of(*WHO)]
-    """Chose the last action."""
+    """Who chose the last action."""
     holder: MaybeName
     """The page or device that holds control; empty if none does."""
     state: Annotated[str, is_one_of(*STATES)]
     notice: Annotated[str, is_text(MAX_TEXT, empty=True)]
-    """What a person should know now; empty if there is nothing."""
+    """A text for the person; empty if there is none."""
     reward: Number
-    """Sum of this episode so far."""
+    """Sum of the rewards of this episode so far."""
     success: Annotated[bool | None, is_maybe_flag]
-    """Of the last step; None before the first."""
+    """Success of the last step; None before the first."""
     action: Annotated[list[float], are_numbers(MAX_AXES)]
-    """As it was executed."""
+    """The executed action."""
     observation: Plain
     """Small named lists."""
     poses: Annotated[bytes, is_bytes(MAX_POSES, multiple=28)]
@@ -304,7 +243,7 @@ class View(Message, kind="view", payload="poses"):
 
 @dataclass(frozen=True)
 class Camera(Message, kind="camera", payload="picture"):
-    """What one camera sees; only while somebody watches through it."""
+    """A picture of one camera; sent only while somebody watches it."""
 
     name: Name
     picture: Annotated[bytes, is_bytes(MAX_PICTURE)]
@@ -313,7 +252,7 @@ class Camera(Message, kind="camera", payload="picture"):
 
 @dataclass(frozen=True)
 class Control(Message, kind="control"):
-    """What the hand of a person does now. The newest counts; it is also the sign that the person is still there."""
+    """A steering command. Only the newest counts; it is also the heartbeat of the person who steers."""
 
     holder: Name
     axes: Annotated[list[float], are_numbers(MAX_AXES)]
@@ -328,7 +267,7 @@ FROM_HUB = ("welcome", "refused", "acknowledged", "credit", "policy", "heard", "
 def parse(data: bytes, allowed: Sequence[str]) -> Message | Steps | PolicySnapshot:
     """The message in a frame, checked; `BadFrame` for anything else."""
     if not isinstance(data, bytes) or len(data) < LENGTH.size:
-        raise BadFrame(f"a frame of {len(data)} bytes or of text; expected a binary one")
+        raise BadFrame(f"a frame of {len(data)} bytes, or a text frame; expected a binary one")
     (size,) = LENGTH.unpack_from(data)
     start = LENGTH.size + size
     if size > MAX_HEADER or start > len(data):
@@ -347,31 +286,31 @@ def parse(data: bytes, allowed: Sequence[str]) -> Message | Steps | PolicySnapsh
     behind = KINDS[kind].payload
     if behind:
         if behind in header:
-            raise BadFrame(f"'{kind}' has {behind} in its header; it travels behind it")
+            raise BadFrame(f"'{kind}' has {behind} in its header; it belongs behind the header")
         header[behind] = data[start:]
     elif start != len(data):
         raise BadFrame(f"'{kind}' with {len(data) - start} bytes too many")
     if kind == "hello" and header.get("protocol") != PROTOCOL:
-        # Its other fields are those of its own version: they say nothing to this one.
+        # The other fields belong to that version, so they are not checked.
         raise OtherProtocol(header.get("protocol"))
     return KINDS[kind].from_fields(header)
 
 
 class OtherProtocol(BadFrame):
-    """A greeting in another version."""
+    """A greeting in another version of the protocol."""
 
     def __init__(self, theirs: Any) -> None:
         super().__init__(f"the actor speaks version {theirs!r:.20} of the protocol, this hub speaks {PROTOCOL}")
 
 
 def pack_policy(snapshot: PolicySnapshot) -> bytes:
-    """A policy as it lies in the run folder and as actors receive it."""
+    """A policy as it is stored in the run folder and sent to actors."""
     header = {"version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
     return make_frame("policy", header, pack({name: np.asarray(value) for name, value in snapshot.parameters.items()}))
 
 
 def parse_policy(data: bytes) -> PolicySnapshot:
-    """What `pack_policy` wrote; `BadFrame` if it is anything else, or if its hash is not that of its parameters."""
+    """The inverse of `pack_policy`; `BadFrame` for anything else, or if the hash does not match the parameters."""
     snapshot = parse(data, ("policy",))
     assert isinstance(snapshot, PolicySnapshot)
     return snapshot
@@ -389,5 +328,5 @@ def _parse_policy(fields: Mapping[str, Any], payload: bytes) -> PolicySnapshot:
         raise BadFrame(f"policy {version} is not a map of arrays")
     snapshot = PolicySnapshot(version, learner_step, parameters)
     if snapshot.hash != expected:
-        raise BadFrame(f"policy {version} has the hash {snapshot.hash}, it was sent as {expected!r:.50}: damaged on the way")
+        raise BadFrame(f"policy {version} has the hash {snapshot.hash}, the sender said {expected!r:.50}: damaged on the way")
     return snapshot

@@ -1,11 +1,11 @@
-"""The actor's own disk between a step and its acknowledgement: what is written here survives the death of the process.
+"""Steps on the actor's own disk until they are acknowledged. They survive the death of the process.
 
-    SPOOL/<process>/lock          held (flock) as long as the process lives, so that a spool left behind can be told from one in use
-                    about.json    the run it belongs to: it is never drained into another
+    SPOOL/<process>/lock          held (flock) as long as the process lives: a free lock means that the spool was left behind
+                    about.json    the run it belongs to; its steps are never sent to another run
                     00000001.rec  records, oldest file first: length, checksum, source, seq, the packed step
 
-The control loop appends; another thread reads, and removes files whose every record is acknowledged. They share no lock: the one
-moves the end, the other the beginning. The file is read back rather than kept in memory, so memory is bounded by construction.
+The control loop appends. Another thread reads, and removes files in which every record is acknowledged. They need no common lock:
+one moves the end, the other the beginning. Records are read back from the file, so memory is bounded.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tandem.errors import StorageFull
-from tandem.link.messages import Record
+from tandem.link.steps import Record
 
 SEGMENT_BYTES = 4 * 2**20
 """A file is not appended to beyond this."""
@@ -32,7 +32,7 @@ _HEADER_SIZE = _CHECKSUM.size + _SIZES.size
 
 
 class Position(NamedTuple):
-    """A place between two records: number of the file, offset in it."""
+    """A position between two records: number of the file, offset in it."""
 
     segment: int
     offset: int
@@ -54,7 +54,7 @@ class Spool:
 
     @classmethod
     def create(cls, root: Path, name: str, about: Mapping[str, Any], *, limit: int = 2**30, fsync: bool = False) -> Spool:
-        """A new one. It gets its name when it is locked already: nobody can take it for one left behind."""
+        """A new spool. It is locked before it gets its name, so that no other process takes it for one left behind."""
         hidden, folder = root / f".{name}", root / name
         try:
             hidden.mkdir(parents=True)
@@ -73,11 +73,11 @@ class Spool:
 
     @property
     def bytes(self) -> int:
-        """On the disk, acknowledged or not: files go as a whole."""
+        """Bytes on the disk, acknowledged or not: files are removed as a whole."""
         return self._written - self._freed
 
     def append(self, records: Sequence[Record]) -> bool:
-        """Write a group whole, or not at all if there is no room for it (the limit, or the disk). Never waits for the network."""
+        """Write all records, or none if they do not fit (the limit, or the disk). Never waits for the network."""
         data = b"".join(_encode(record) for record in records)
         if self.bytes + len(data) > self.limit:
             return False
@@ -90,15 +90,15 @@ class Spool:
             segment, offset = segment + 1, 0
         try:
             if os.pwrite(self._file, data, offset) != len(data):
-                raise OSError("the disk took a part")
+                raise OSError("only a part was written")
             if self._fsync:
                 os.fdatasync(self._file)
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(self._file, offset)  # else the next one is written over it
+                os.ftruncate(self._file, offset)  # else the next write leaves a part of it behind
             return False
         self._written += len(data)
-        self.end = Position(segment, offset + len(data))  # last: what lies before it is whole
+        self.end = Position(segment, offset + len(data))  # last: everything before it is complete
         return True
 
     def read(self, start: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
@@ -106,7 +106,7 @@ class Spool:
         return self._reader.read(start, self.end, max_records, max_bytes)
 
     def release(self, position: Position) -> None:
-        """All before it is acknowledged: files that end there can go."""
+        """Everything before it is acknowledged: remove the files that end there."""
         for segment in range(self.start.segment, position.segment):
             path = _segment_path(self.folder, segment)
             with contextlib.suppress(FileNotFoundError):
@@ -121,7 +121,7 @@ class Spool:
         return self.start == self.end
 
     def close(self) -> None:
-        """Let go of it. One with nothing left in it is removed; another stays for the next actor."""
+        """Release it. An empty spool is removed; otherwise it stays for the next actor."""
         empty = self.empty
         os.close(self._file)
         self._reader.close()
@@ -138,7 +138,7 @@ class Spool:
 
 
 class Leftover:
-    """The spool of a process that is no more. Whoever holds this has it to himself."""
+    """The spool of a process that has ended. This object holds its lock."""
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder, self._lock = folder, lock
@@ -156,7 +156,7 @@ class Leftover:
         return self._reader.torn
 
     def read(self, start: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
-        """As `Spool.read`. A record that was being written when the process died ends its file: it was never whole."""
+        """As `Spool.read`. A record that was being written when the process died is incomplete and ends its file."""
         return self._reader.read(start, self.end, max_records, max_bytes)
 
     def remove(self) -> None:
@@ -166,13 +166,13 @@ class Leftover:
         os.close(self._lock)
 
     def close(self) -> None:
-        """Leave it as it is, for another to take."""
+        """Leave it as it is, for another process."""
         self._reader.close()
         os.close(self._lock)
 
 
 def leftovers(root: Path, run: str) -> Iterator[Leftover]:
-    """Spools of this run whose process is gone; each is held until it is removed or closed."""
+    """Spools of this run whose process has ended; each stays locked until it is removed or closed."""
     for folder in sorted(root.iterdir()) if root.is_dir() else []:
         if folder.name.startswith(".") or _about(folder).get("run") != run:
             continue
@@ -190,7 +190,7 @@ def _about(folder: Path) -> dict[str, Any]:
 
 
 def _lock(folder: Path) -> int | None:
-    """The lock of a spool folder, None if its process lives (or somebody drains it already)."""
+    """The lock of a spool folder; None if its process lives, or if another process sends it already."""
     try:
         descriptor = os.open(folder / "lock", os.O_RDWR)
     except OSError:
@@ -218,13 +218,13 @@ def _encode(record: Record) -> bytes:
 
 
 class _Reader:
-    """Reads records back from files that grow at one end and go at the other."""
+    """Reads records back from files that grow at the end and are removed at the beginning."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._segment, self._file = 0, -1
         self.torn = 0
-        """Bytes that were no whole record: the end of a file whose process died while it wrote."""
+        """Bytes of an incomplete record: the process died while writing it."""
 
     def read(self, start: Position, end: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
         records: list[Record] = []
@@ -239,7 +239,7 @@ class _Reader:
         return records, start
 
     def _bytes(self, start: Position, stop: int | None, max_records: int, max_bytes: int) -> bytes:
-        """About as much of a file as holds that many records or bytes, but one whole record at least."""
+        """About as many bytes as hold that many records, at least one whole record."""
         if not self._select(start.segment):
             return b""
         left = (os.fstat(self._file).st_size if stop is None else stop) - start.offset
@@ -268,7 +268,7 @@ class _Reader:
 
 
 def _decode(data: bytes, max_records: int) -> tuple[list[Record], int]:
-    """Whole records at the beginning of some bytes, and how many bytes they take."""
+    """The complete records at the beginning of `data`, and how many bytes they take."""
     records: list[Record] = []
     offset = 0
     view = memoryview(data)

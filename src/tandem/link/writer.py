@@ -1,7 +1,7 @@
-"""The hub's writer: groups of steps into the journal, one transaction for all that has come in meanwhile.
+"""The hub's writer: stores groups of steps in the journal, one transaction for all that arrived meanwhile.
 
-A thread of its own, so that a slow disk never holds up the network. A full disk holds up nothing but the acknowledgements: the same
-groups are tried again until there is room, in the same order, and actors keep what is not acknowledged.
+A thread of its own, so that a slow disk never delays the network. A full disk delays only the acknowledgements: the same groups are
+tried again, in the same order, until there is room, and actors keep what is not acknowledged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from tandem.data.journal import Journal, Rejected
 from tandem.errors import DataError, FileUnreadable, StorageFull
-from tandem.link.messages import EPISODE_END, BadFrame, EpisodeEnd, Record, parse
+from tandem.link.messages import BadFrame, EpisodeEnd, parse
+from tandem.link.steps import EPISODE_END, Record
 from tandem.runs.board import Board
 from tandem.runs.folder import RunFolder
 from tandem.runs.lines import append_rows
@@ -31,22 +32,22 @@ class Group(NamedTuple):
     number: int
     own: bool
     steps: int
-    """Of its records, the rest are episode ends."""
+    """Records that are steps; the others are episode ends."""
     size: int
     records: Sequence[Record]
 
 
 class Stored(NamedTuple):
-    """What became of some groups."""
+    """The result of storing some groups."""
 
     groups: list[Group]
     accepted: int
-    """New steps to learn from; what was known already is not counted."""
+    """New steps; steps that were stored before are not counted."""
     rejected: list[Rejected]
 
 
 class Writer:
-    """Takes groups from the hub's loop and tells it, from its own thread, when they are safe."""
+    """Takes groups from the hub's loop. Calls `stored` from its own thread once they are committed."""
 
     def __init__(
         self,
@@ -60,12 +61,12 @@ class Writer:
     ) -> None:
         self._episodes = RunFolder(run).episodes_file
         self._journal, self._board = journal, board
-        self._tell_stored, self._tell_trouble, self._tell_failed = stored, trouble, failed
+        self._on_stored, self._on_trouble, self._on_failed = stored, trouble, failed
         self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._ord = journal.last_ord()
         self.accepted, self.rejected = journal.counts()
-        self._show()
+        self._update_board()
         self._thread = threading.Thread(target=self._run, name="journal writer", daemon=True)
 
     def start(self) -> None:
@@ -75,7 +76,7 @@ class Writer:
         self._queue.put(group)
 
     def stop(self) -> None:
-        """Store what is there and end; what does not fit on a full disk is not acknowledged, so it is not lost."""
+        """Store what is queued and end. On a full disk the rest is not acknowledged, so it is not lost."""
         self._stopping.set()
         self._queue.put(None)
         if self._thread.is_alive():
@@ -90,10 +91,10 @@ class Writer:
                 elif self._stopping.is_set():
                     return
         except BaseException as problem:
-            self._tell_failed(problem)
+            self._on_failed(problem)
 
     def _take(self) -> list[Group]:
-        """Wait for a group, then take all that have come in with it."""
+        """Wait for a group, then take all that are queued."""
         groups, steps = [], 0
         group = self._queue.get()
         while True:
@@ -111,36 +112,36 @@ class Writer:
         records = [record for group in groups for record in group.records]
         steps = [record for record in records if record.seq != EPISODE_END]
         ends = [record for record in records if record.seq == EPISODE_END]
-        troubled = False
+        failed = False
         while True:
             try:
                 self._journal.append_records(steps)
-                self._note(ends)
+                self._write_episode_ends(ends)
                 break
             except (DataError, StorageFull, OSError) as problem:
                 if isinstance(problem, FileUnreadable):
                     raise
-                troubled = True
-                self._tell_trouble(str(problem))
+                failed = True
+                self._on_trouble(str(problem))
                 if self._stopping.wait(_TRY_AGAIN_S):
                     return
-        if troubled:
-            self._tell_trouble("")
+        if failed:
+            self._on_trouble("")
         accepted, rejected = self._journal.counts(self._ord)
         reasons = self._journal.rejected(self._ord) if rejected else []
-        self._ord += accepted + rejected  # rows are numbered without gaps: nothing is ever removed while a hub runs
+        self._ord += accepted + rejected  # rows are numbered without gaps: nothing is removed while a hub runs
         self.accepted += accepted
         self.rejected += rejected
-        self._show()
-        self._tell_stored(Stored(groups, accepted, reasons))
+        self._update_board()
+        self._on_stored(Stored(groups, accepted, reasons))
 
-    def _show(self) -> None:
+    def _update_board(self) -> None:
         self._board["accepted"] = self.accepted
         self._board["hub_ord"] = self._ord
 
-    def _note(self, ends: Sequence[Record]) -> None:
-        """Episode ends; one that was sent twice is noted twice, (source, episode) tells. Their steps are stored already."""
-        rows, unwanted = [], []
+    def _write_episode_ends(self, ends: Sequence[Record]) -> None:
+        """Write episode ends. One that was sent twice is written twice, with the same (source, episode). Their steps are stored already."""
+        rows, discarded = [], []
         for record in ends:
             try:
                 end = parse(record.data, (EpisodeEnd.kind,))
@@ -149,8 +150,8 @@ class Writer:
             assert isinstance(end, EpisodeEnd)
             rows.append({"time": time.time(), **end.fields()})
             if not end.kept:
-                unwanted.append((end.source, end.episode))
-        if unwanted:
-            self._journal.discard(unwanted)
-            self._board["discards"] += 1  # tells the trainer to look
+                discarded.append((end.source, end.episode))
+        if discarded:
+            self._journal.discard(discarded)
+            self._board["discards"] += 1  # the trainer looks when this changes
         append_rows(self._episodes, rows)

@@ -28,7 +28,7 @@ from tandem.acting.showing import Showing
 from tandem.envs.registry import TASKS, make_batch
 from tandem.envs.scenery import Scenery
 from tandem.errors import ConfigError, FileMissing
-from tandem.link.client import ActorClient
+from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
 from tandem.seeding import process_seed
 from tandem.teleop.mapping import axis_names
@@ -155,17 +155,19 @@ def _open_robot(args: ActorArgs) -> Robot:
 def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) -> tuple[ActorClient, Mapping[str, Any]]:
     """A client that has joined the run, and the settings that the run has for its actors."""
     client = ActorClient(
-        hub.address,
         spec,
-        token=hub.token,
-        name=args.name,
-        rows=args.num_envs,
-        pace=args.pace,
-        spool=args.spool,
-        ca=args.ca,
-        spool_limit=args.spool_limit,
-        while_away=args.while_away,
-        timeout_s=args.timeout,
+        ClientConfig(
+            address=hub.address,
+            token=hub.token,
+            name=args.name,
+            rows=args.num_envs,
+            pace=args.pace,
+            spool=args.spool,
+            ca=args.ca,
+            spool_limit=args.spool_limit,
+            while_away=args.while_away,
+            timeout_s=args.timeout,
+        ),
         say=say,
     )
     welcome = client.connect()

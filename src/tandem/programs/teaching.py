@@ -32,7 +32,7 @@ from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.registry import TASKS, make
 from tandem.envs.scenery import Scenery
-from tandem.link.client import ActorClient
+from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
 from tandem.runs.folder import RunFolder
@@ -70,7 +70,8 @@ def teach(
     mount(hub)
     serving = threading.Thread(target=hub.serve, name="hub", daemon=True)
     serving.start()
-    client = ActorClient(hub.address, spec, token=run.token, name="recording", rows=1, pace="realtime", spool=run.spool)
+    config = ClientConfig(hub.address, run.token, name="recording", rows=1, pace="realtime", spool=run.spool)
+    client = ActorClient(spec, config)
     try:
         client.connect(_START_S)
         say(f"page to record with: http://{hub.address}/?token={run.token}")

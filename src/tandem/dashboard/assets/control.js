@@ -1,14 +1,14 @@
-// A person's hand: keys that are held, a gamepad, and the beat that says that this page is still there.
+// The operator's input: held keys, a gamepad, and the heartbeat that shows that this page is still there.
 
-const BEAT_MS = 25; // between two looks at a gamepad
-const ALIVE_MS = 45; // and at most every second of them says the same again
+const BEAT_MS = 25; // between two readings of the gamepad
+const ALIVE_MS = 45; // an unchanged command is sent again after so long
 
 const NAMES = { Space: "Space", Escape: "Esc", Enter: "Enter", Backspace: "⌫", ArrowUp: "↑", ArrowDown: "↓", ArrowLeft: "←", ArrowRight: "→", ShiftLeft: "Shift" };
 export const keyName = (code) => NAMES[code] ?? code.replace(/^Key|^Digit/, "");
 const typing = (target) => target.closest?.("input:not([type=range]), select, textarea, [contenteditable]");
 
-export class Hand {
-  /** `send(message)` goes to the hub; `ask(command)` is what a key or a button wants of the page. */
+export class OperatorInput {
+  /** `send(message)` sends to the hub; `ask(command)` runs a command of a key or button. */
   constructor(send, ask) {
     Object.assign(this, { send, ask, held: new Set(), holding: false, byPad: false, number: 0, motion: new Set(), commands: {}, pad: {}, before: new Set() });
     addEventListener("keydown", (event) => this.down(event));
@@ -18,8 +18,8 @@ export class Hand {
     setInterval(() => this.beat(), BEAT_MS);
   }
 
-  /** Which keys and buttons there are, from the hub's mapping. */
-  know({ keys, key_commands, pad_commands, hold }) {
+  /** Keys and buttons, from the hub's mapping. */
+  setMapping({ keys, key_commands, pad_commands, hold }) {
     this.motion = new Set(keys);
     this.commands = key_commands;
     this.pad = { commands: pad_commands, hold };
@@ -27,7 +27,7 @@ export class Hand {
 
   down(event) {
     const wanted = this.commands[event.code];
-    if (wanted === "stop") { // wherever the focus is
+    if (wanted === "stop") { // wherever the focus is; STOP always works
       event.preventDefault();
       this.ask(wanted);
       return;
@@ -39,7 +39,7 @@ export class Hand {
       if (!event.repeat) this.press(event.code);
       return;
     }
-    // a button that has the focus is pressed by Space and Enter
+    // Space and Enter press a focused button
     const taken = event.target.closest?.("button, summary, a, select") && ["Space", "Enter"].includes(event.code);
     if (!wanted || event.repeat || taken) return;
     event.preventDefault();
@@ -60,7 +60,7 @@ export class Hand {
     }
   }
 
-  /** A window that has lost the focus does not hear that a key is let go. */
+  /** A window without focus gets no key-up event. */
   clear() {
     if (!this.held.size) return;
     this.held.clear();
@@ -80,18 +80,18 @@ export class Hand {
       this.padId = pad?.id;
       this.changed?.();
     }
-    if (!this.holding || document.hidden) return; // who does not see the robot does not hold it
-    const rests = !this.held.size && !(pad?.axes ?? []).some((axis) => Math.abs(axis) > 0.1);
-    if (rests) this.turned = this.turn?.() ?? null; // a motion that has begun keeps its direction, wherever the person looks meanwhile
+    if (!this.holding || document.hidden) return; // a hidden page does not keep control
+    const atRest = !this.held.size && !(pad?.axes ?? []).some((axis) => Math.abs(axis) > 0.1);
+    if (atRest) this.turned = this.turn?.() ?? null; // a motion keeps its direction, even if the viewpoint changes meanwhile
     const message = { do: "steer", keys: [...this.held], turn: this.turned };
     if (pad) message.pad = { axes: pad.axes, buttons: pad.buttons };
-    const said = JSON.stringify(message), now = performance.now();
-    if (said === this.said && now - this.saidAt < ALIVE_MS) return;
-    Object.assign(this, { said, saidAt: now });
+    const text = JSON.stringify(message), now = performance.now();
+    if (text === this.sentText && now - this.sentAt < ALIVE_MS) return;
+    Object.assign(this, { sentText: text, sentAt: now });
     this.send({ ...message, number: ++this.number });
   }
 
-  /** Buttons count when they go down; the one that holds control, as long as it is down. */
+  /** Buttons act when pressed; the one that holds control acts as long as it is pressed. */
   buttons(pad) {
     const pressed = new Set(pad.buttons.flatMap((value, i) => (value > 0.5 ? [String(i)] : [])));
     const holds = (this.pad.hold ?? []).some((button) => pressed.has(button));

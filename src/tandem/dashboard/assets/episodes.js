@@ -1,19 +1,19 @@
-// The browser of stored episodes: a list, and one episode as a timeline, plots, and the path of its tool.
+// The episode browser: a list, and one episode as a timeline, plots, and the path of the tool.
 import { COLOURS, Plot, short } from "./plots.js";
 
 const $ = (id) => document.getElementById(id);
 const cell = (words, className = "") => { const td = document.createElement("td"); td.textContent = words; td.className = className; return td; };
 
-async function asked(path, parameters = {}) {
+async function fetchJson(path, parameters = {}) {
   const answer = await fetch(`/page/${path}?${new URLSearchParams(parameters)}`);
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(told.detail ?? answer.statusText);
-  return told;
+  const data = await answer.json();
+  if (!answer.ok) throw new Error(data.detail ?? answer.statusText);
+  return data;
 }
 
 export class Episodes {
-  constructor(told) {
-    this.hz = told.spec.control_hz ?? 10;
+  constructor(hello) {
+    this.hz = hello.spec.control_hz ?? 10;
     $("file").onchange = () => this.list();
     $("more").onclick = () => this.list(this.next);
     $("at").oninput = () => this.go(Number($("at").value));
@@ -25,17 +25,17 @@ export class Episodes {
     if (this.opened) return;
     this.opened = true;
     try {
-      const files = await asked("files");
+      const files = await fetchJson("files");
       $("file").replaceChildren(...files.map((file) => new Option(file.title, file.name)));
       if (files.length) await this.list(0, true);
-      else $("episode-title").textContent = "This run has stored no episodes";
+      else $("episode-title").textContent = "This run has no stored episodes";
     } catch (problem) {
       $("episode-title").textContent = String(problem.message);
     }
   }
 
   async list(before = 0, show = false) {
-    const { episodes, next } = await asked("episodes", { file: $("file").value, before });
+    const { episodes, next } = await fetchJson("episodes", { file: $("file").value, before });
     this.next = next;
     $("more").hidden = !next;
     const rows = episodes.map((episode) => this.row(episode));
@@ -68,14 +68,14 @@ export class Episodes {
 
   async show({ source, episode }) {
     this.play(false);
-    const told = (this.episode = await asked("episode", { file: $("file").value, source, number: episode }));
-    $("episode-title").textContent = `Episode ${told.episode}`;
-    $("episode-facts").textContent = `${told.steps} steps (${(told.steps / told.control_hz).toFixed(1)} s) · return ${short(told.return)} · ${told.success ? "success" : told.ended} · ${told.source}`;
+    const data = (this.episode = await fetchJson("episode", { file: $("file").value, source, number: episode }));
+    $("episode-title").textContent = `Episode ${data.episode}`;
+    $("episode-facts").textContent = `${data.steps} steps (${(data.steps / data.control_hz).toFixed(1)} s) · return ${short(data.return)} · ${data.success ? "success" : data.ended} · ${data.source}`;
     $("player").hidden = $("legend").hidden = false;
-    $("at").max = told.steps - 1;
-    this.plots = [this.plot("action", told.actions, "of the largest action"), this.plot("reward", told.rewards.map((value) => [value]))];
-    for (const [name, entry] of Object.entries(told.observations)) this.plots.push(this.plot(name, entry.values, entry.unit, entry.meaning));
-    $("episode-grid").replaceChildren(...(await this.path(told)), ...this.plots.map((plot) => plot.element));
+    $("at").max = data.steps - 1;
+    this.plots = [this.plot("action", data.actions, "of the largest action"), this.plot("reward", data.rewards.map((value) => [value]))];
+    for (const [name, entry] of Object.entries(data.observations)) this.plots.push(this.plot(name, entry.values, entry.unit, entry.meaning));
+    $("episode-grid").replaceChildren(...(await this.path(data)), ...this.plots.map((plot) => plot.element));
     this.timeline();
     this.go(0);
   }
@@ -87,8 +87,8 @@ export class Episodes {
     return plot;
   }
 
-  async path(told) {
-    if (told.path.length < 2) return [];
+  async path(data) {
+    if (data.path.length < 2) return [];
     if (!this.view) {
       this.figure = document.createElement("figure");
       this.figure.className = "plot path";
@@ -99,7 +99,7 @@ export class Episodes {
     try {
       const { Path } = await import("./scene.js");
       this.view ??= new Path(this.figure.querySelector(".path-view"));
-      this.view.show(told.path, told.by_person);
+      this.view.show(data.path, data.by_person);
     } catch (problem) {
       console.warn(problem);
       return [];
@@ -120,9 +120,9 @@ export class Episodes {
   }
 
   go(step) {
-    const told = this.episode;
+    const data = this.episode;
     $("at").value = step;
-    $("at-text").textContent = `step ${step} of ${told.steps} · ${(step / told.control_hz).toFixed(1)} s · ${told.by_person[step] ? "person" : "policy"}`;
+    $("at-text").textContent = `step ${step} of ${data.steps} · ${(step / data.control_hz).toFixed(1)} s · ${data.by_person[step] ? "person" : "policy"}`;
     for (const plot of this.plots) { plot.marker = step; plot.draw(); }
     this.view?.at(step);
   }

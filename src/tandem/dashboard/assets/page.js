@@ -1,5 +1,5 @@
-// The page: what comes from the hub is put where it belongs, and what a person does goes back.
-import { Hand, keyName } from "./control.js";
+// The page: shows what the hub sends, and sends what the operator does.
+import { OperatorInput, keyName } from "./control.js";
 import { Episodes } from "./episodes.js";
 import { Curves, duration, short } from "./plots.js";
 
@@ -27,9 +27,9 @@ class Page {
     this.source = "";
     this.state = {};
     this.view = null;
-    this.hand = new Hand((message) => this.steer(message), (command) => this.ask(command));
-    this.hand.changed = () => this.showHand();
-    this.hand.turn = () => (this.asSeen && this.robot ? 90 * Math.round(this.robot.azimuth / 90) : null);
+    this.input = new OperatorInput((message) => this.steer(message), (command) => this.ask(command));
+    this.input.changed = () => this.showHand();
+    this.input.turn = () => (this.asSeen && this.robot ? 90 * Math.round(this.robot.azimuth / 90) : null);
     this.asSeen = localStorage.getItem("tandem-as-seen") !== "no";
     this.buttons();
     this.theme();
@@ -43,10 +43,10 @@ class Page {
   connect() {
     const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/page/socket`);
     socket.binaryType = "arraybuffer";
-    socket.onmessage = ({ data }) => (typeof data === "string" ? this.hear(JSON.parse(data)) : this.frame(data));
-    socket.onopen = () => { this.wire("on", "connected"); this.heard = performance.now(); };
+    socket.onmessage = ({ data }) => (typeof data === "string" ? this.receive(JSON.parse(data)) : this.frame(data));
+    socket.onopen = () => { this.wire("on", "connected"); this.receivedAt = performance.now(); };
     socket.onclose = () => {
-      this.hand.holding = false;
+      this.input.holding = false;
       this.view = null;
       this.wire("off", "no connection");
       this.showWho();
@@ -59,14 +59,14 @@ class Page {
     if (this.socket?.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify(message));
   }
 
-  /** What waits in the network would arrive late, as motions that nobody wants any more: then rather nothing, and the robot stands still. */
+  /** Commands that queue in a slow network would arrive late, as outdated motions. Better send nothing: then the robot stands still. */
   steer(message) {
     if (this.socket?.bufferedAmount < 4096) this.send(message);
   }
 
-  /** Whether the hub is heard; it says something twice a second. */
+  /** Whether the hub has stopped sending; it sends at least twice a second. */
   get silent() {
-    return this.socket?.readyState !== WebSocket.OPEN || performance.now() - this.heard > 4000;
+    return this.socket?.readyState !== WebSocket.OPEN || performance.now() - this.receivedAt > 4000;
   }
 
   pong({ number }) {
@@ -76,11 +76,11 @@ class Page {
   wire(state, words) {
     $("wire").className = `wire ${state}`;
     text("wire", words);
-    $("halt").disabled = false; // whatever happens
+    $("halt").disabled = false; // always enabled
   }
 
-  hear(message) {
-    this.heard = performance.now();
+  receive(message) {
+    this.receivedAt = performance.now();
     ({
       hello: () => this.hello(message),
       state: () => this.show(message),
@@ -105,31 +105,31 @@ class Page {
     } else if (header.kind === "camera") this.picture(payload);
   }
 
-  hello(told) {
-    this.id = told.page;
-    this.told = told;
-    this.live = told.live;
-    text("task", told.task);
-    text("run", told.run.split("/").at(-1));
-    $("run").title = told.run;
-    this.curves ??= new Curves($("plots"), told.plots);
+  hello(hello) {
+    this.id = hello.page;
+    this.helloMessage = hello;
+    this.live = hello.live;
+    text("task", hello.task);
+    text("run", hello.run.split("/").at(-1));
+    $("run").title = hello.run;
+    this.curves ??= new Curves($("plots"), hello.plots);
     this.curves.rows = [];
-    this.curves.take(told.series);
+    this.curves.take(hello.series);
     this.eventRows = [];
-    this.events(told.events);
-    this.mapping(told.mapping);
-    this.browser ??= new Episodes(told);
-    document.documentElement.classList.toggle("over", !told.live);
-    $("drive").hidden = $("mapping").hidden = $("axes").hidden = $("observed").hidden = $("run-card").hidden = !told.live;
-    $("tab-episodes").hidden = !told.episodes;
-    if (!told.live && !this.opened) this.tab(told.episodes && location.hash !== "#run" ? "episodes" : "run");
-    text("learner-name", told.ppo ? "iterations" : "learner steps");
-    text("over-learner", told.ppo ? "iteration" : "learner step");
+    this.events(hello.events);
+    this.mapping(hello.mapping);
+    this.browser ??= new Episodes(hello);
+    document.documentElement.classList.toggle("over", !hello.live);
+    $("drive").hidden = $("mapping").hidden = $("axes").hidden = $("observed").hidden = $("run-card").hidden = !hello.live;
+    $("tab-episodes").hidden = !hello.episodes;
+    if (!hello.live && !this.opened) this.tab(hello.episodes && location.hash !== "#run" ? "episodes" : "run");
+    text("learner-name", hello.ppo ? "iterations" : "learner steps");
+    text("over-learner", hello.ppo ? "iteration" : "learner step");
     this.opened = true;
     this.look();
   }
 
-  // ---- what is seen
+  // ---- views
 
   look() {
     this.send({ do: "look", source: this.source, visible: !document.hidden, camera: this.camera ?? "" });
@@ -144,7 +144,7 @@ class Page {
         const { Robot } = await import("./scene.js");
         this.robot ??= new Robot($("view"));
       } catch (problem) {
-        text("stage-empty", "This browser cannot draw in three dimensions (WebGL is off); the numbers are there.");
+        text("stage-empty", "This browser cannot draw in 3D (WebGL is off). The numbers are shown below.");
         console.warn(problem);
       }
     }
@@ -153,10 +153,10 @@ class Page {
       this.start = scene.camera;
       $("sides").hidden = false;
     }
-    const images = Object.entries(this.told.spec.observation ?? {}).filter(([, entry]) => entry.dtype === "uint8" && entry.shape.length === 3);
+    const images = Object.entries(this.helloMessage.spec.observation ?? {}).filter(([, entry]) => entry.dtype === "uint8" && entry.shape.length === 3);
     this.cameras([...images.map(([name]) => name), ...(scene.cameras ?? [])]);
     $("stage-empty").hidden = drawable && !!this.robot;
-    if (!drawable) text("stage-empty", "This environment has no shapes to draw; what it observes is below.");
+    if (!drawable) text("stage-empty", "This environment has no shapes to draw. Its observations are below.");
     if (!drawable) $("observed").open = true;
   }
 
@@ -187,12 +187,12 @@ class Page {
     this.showWho();
   }
 
-  /** A few times a second, and only while somebody reads it. */
+  /** At most 5 times a second, and only while the list is open. */
   showObservation() {
     if (!$("observed").open || performance.now() - (this.observedAt ?? 0) < 200) return;
     this.observedAt = performance.now();
     $("observation").replaceChildren(...Object.entries(this.view.observation).flatMap(([name, values]) => {
-      const unit = this.told.spec.observation?.[name]?.unit;
+      const unit = this.helloMessage.spec.observation?.[name]?.unit;
       return [make("dt", "", unit ? `${name} (${unit})` : name), make("dd", "", values.map((value) => value.toFixed(3)).join("  "))];
     }));
   }
@@ -211,28 +211,28 @@ class Page {
 
   // ---- who is in control
 
-  /** Name, colour and a few words for who moves the robot. */
+  /** Name, colour and a note: who moves the robot. */
   who() {
     const fresh = this.view && performance.now() - this.viewed < 2500;
     const known = fresh ? this.view : this.state.control?.[this.source];
-    if (this.silent) return ["NO CONNECTION", "halt", "the hub does not answer; trying again"];
+    if (this.silent) return ["NO CONNECTION", "halt", "the hub does not answer; reconnecting"];
     if (!this.live) return ["OVER", "nobody", this.ending()];
     if (!known?.state) return ["NOBODY", "nobody", this.source ? "waiting for a view" : "no actor is connected"];
     const { state, who, holder } = known;
     const notice = (known.notice ?? "").replace(/(the page )?'page-\w+'/g, "the page");
     const recording = this.state.recording?.phase;
     if (recording && recording !== "recording" && ["paused", "running"].includes(state)) {
-      const words = recording === "ready" ? "ready: Start begins the recording" : "how was it?";
+      const words = recording === "ready" ? "ready: press Start to record" : "keep, discard or redo?";
       return holder === this.id ? ["YOU", "you", notice || words] : holder ? ["ANOTHER PAGE", "other", notice || words] : ["NOBODY", "nobody", notice || "take over to record"];
     }
-    if (state === "stopped") return ["STOPPED", "halt", notice || "standing still; Go on lets it move again"];
-    if (state === "holding") return ["NOBODY", "halt", notice || "standing still; take over, or Go on"];
+    if (state === "stopped") return ["STOPPED", "halt", notice || "stopped; Continue lets it move again"];
+    if (state === "holding") return ["NOBODY", "halt", notice || "standing still; take over, or press Continue"];
     if (state === "paused" && !holder) return ["NOBODY", "nobody", notice || "paused"];
-    if (state === "resetting") return ["NOBODY", "nobody", notice || "a new episode begins"];
+    if (state === "resetting") return ["NOBODY", "nobody", notice || "resetting for a new episode"];
     if (holder === this.id) return ["YOU", "you", notice || (state === "paused" ? "paused" : "your keys or gamepad move the robot")];
-    if (holder) return ["ANOTHER PAGE", "other", notice || "it holds control until it lets go"];
-    if (who === "script") return ["SCRIPT", "script", notice || "a script stands in for a person"];
-    if (who === "person") return ["SOMEBODY", "other", notice || "a device on the robot's machine"];
+    if (holder) return ["ANOTHER PAGE", "other", notice || "it has control until it releases it"];
+    if (who === "script") return ["SCRIPT", "script", notice || "a script acts in place of a person"];
+    if (who === "person") return ["SOMEBODY", "other", notice || "an input device on the robot's computer"];
     return who === "policy" ? ["POLICY", "policy", notice || this.policyNote()] : ["NOBODY", "nobody", notice || "standing still"];
   }
 
@@ -243,16 +243,16 @@ class Page {
 
   ending() {
     const summary = this.state.summary ?? {};
-    return summary.stopped ? `${summary.stopped}` : "this run is not going on";
+    return summary.stopped ? `${summary.stopped}` : "this run has ended";
   }
 
   showWho() {
     const [name, tone, note] = this.who();
     const mine = name === "YOU";
     if (this.view?.holder === this.id) this.mineAt = performance.now();
-    if (this.hand.holding && performance.now() - this.mineAt > 2000) { // the robot has not heard of it, or somebody else has it
-      this.hand.holding = false;
-      this.say("You do not hold control any more.");
+    if (this.input.holding && performance.now() - this.mineAt > 2000) { // the robot did not get it, or somebody else has control
+      this.input.holding = false;
+      this.notify("You have lost control.");
     }
     if ($("who").className !== `who ${tone}`) $("who").className = `who ${tone}`;
     text("who-name", name);
@@ -262,19 +262,19 @@ class Page {
     const known = this.view ?? this.state.control?.[this.source] ?? {};
     const stands = ["stopped", "holding", ...(this.state.recording ? [] : ["paused"])].includes(known.state);
     $("go").classList.toggle("on", stands);
-    $("go").firstChild.textContent = stands ? "Go on " : "Pause ";
+    $("go").firstChild.textContent = stands ? "Continue " : "Pause ";
     $("take").classList.toggle("mine", mine);
-    $("take").firstChild.textContent = mine ? "Let go " : "Take over ";
+    $("take").firstChild.textContent = mine ? "Release " : "Take over ";
     $("take").disabled = !this.source || name === "ANOTHER PAGE";
     for (const id of ["go", "success", "failure", "discard"]) $(id).disabled = !this.source;
   }
 
   showHand() {
-    for (const cap of document.querySelectorAll(".keycap")) cap.classList.toggle("held", this.hand.held.has(cap.dataset.code));
-    text("pad", this.hand.padId ? `· gamepad: ${this.hand.padId.slice(0, 40)}` : "");
+    for (const cap of document.querySelectorAll(".keycap")) cap.classList.toggle("held", this.input.held.has(cap.dataset.code));
+    text("pad", this.input.padId ? `· gamepad: ${this.input.padId.slice(0, 40)}` : "");
   }
 
-  // ---- what a person wants
+  // ---- commands
 
   buttons() {
     $("take").onclick = () => this.ask("take");
@@ -284,7 +284,7 @@ class Page {
     $("success").onclick = () => this.ask("success");
     $("failure").onclick = () => this.ask("failure");
     for (const button of document.querySelectorAll("[data-record]")) button.onclick = () => this.record(button.dataset.record);
-    for (const button of document.querySelectorAll("[data-run]")) button.onclick = () => this.order({ do: "run", command: button.dataset.run });
+    for (const button of document.querySelectorAll("[data-run]")) button.onclick = () => this.command({ do: "run", command: button.dataset.run });
     $("stop-run").onclick = () => this.stopRun();
     for (const button of document.querySelectorAll("[data-over]")) {
       button.onclick = () => this.over(button.dataset.over);
@@ -301,17 +301,17 @@ class Page {
     $("actor").onchange = () => this.choose($("actor").value);
     $("camera").onchange = () => { this.camera = $("camera").value; if (!this.camera) { this.image?.remove(); this.image = null; } this.look(); };
     document.addEventListener("visibilitychange", () => this.look());
-    // a button that was clicked gives the focus back: Space is to take over, not to press it again. Who came to it by Tab stays there.
+    // a clicked button loses the focus, so that Space takes over instead of pressing it again; focus by Tab is kept
     document.addEventListener("click", (event) => { if (event.detail > 0) event.target.closest?.("button, summary")?.blur(); });
   }
 
-  /** By key, by button of the gamepad, or by hand: the same words as in the mapping file. */
+  /** A command by key, gamepad button or click; the names are those of the mapping file. */
   ask(command) {
-    const mine = this.hand.holding;
+    const mine = this.input.holding;
     if (command === "take") this.take(!mine);
     else if (command === "let_go") this.take(false);
     else if (command === "stop") this.halt();
-    else if (command === "pause") this.order({ do: "robot", command: $("go").classList.contains("on") ? "resume" : "pause" });
+    else if (command === "pause") this.command({ do: "robot", command: $("go").classList.contains("on") ? "resume" : "pause" });
     else if (command === "success") this.succeed();
     else if (command === "failure") this.label(false);
     else if (command === "discard") this.record("discard");
@@ -319,23 +319,23 @@ class Page {
 
   take(wanted) {
     if (!wanted) {
-      this.hand.holding = false;
-      this.order({ do: "let_go" });
-    } else if (this.source) this.order({ do: "take" });
+      this.input.holding = false;
+      this.command({ do: "let_go" });
+    } else if (this.source) this.command({ do: "take" });
   }
 
-  /** Stands still at once. Over the channel, and if there is none, by a request of its own. */
+  /** Stop the robot at once: over the WebSocket, or if it is down, by an HTTP request. */
   async halt() {
     const detail = { stay: true };
-    if (!this.silent) this.order({ do: "robot", command: "stop", detail });
+    if (!this.silent) this.command({ do: "robot", command: "stop", detail });
     else {
       const body = JSON.stringify({ command: "stop", to: this.source || "actors", detail });
       const answer = await fetch("/api/command", { method: "POST", body }).catch(() => null);
-      this.say(answer?.ok ? "stop was sent" : "The hub cannot be reached: STOP THE ROBOT AT THE ROBOT.");
+      this.notify(answer?.ok ? "Stop was sent." : "The hub cannot be reached: STOP THE ROBOT AT THE ROBOT.");
     }
   }
 
-  /** While recording, the same key begins, ends and keeps an episode. */
+  /** While recording, the same key starts, ends and keeps an episode. */
   succeed() {
     const phase = this.state.recording?.phase;
     if (phase === "ready") this.record("start");
@@ -344,17 +344,17 @@ class Page {
   }
 
   label(success) {
-    this.order({ do: "robot", command: "label", detail: { success } });
+    this.command({ do: "robot", command: "label", detail: { success } });
   }
 
   record(what) {
-    this.order({ do: "robot", command: "record", detail: { what } });
+    this.command({ do: "robot", command: "record", detail: { what } });
   }
 
   stopRun() {
     const button = $("stop-run");
     if (button.dataset.sure) {
-      this.order({ do: "run", command: "stop" });
+      this.command({ do: "run", command: "stop" });
       delete button.dataset.sure;
       button.textContent = "Stop the run";
       return;
@@ -364,7 +364,7 @@ class Page {
     setTimeout(() => { delete button.dataset.sure; button.textContent = "Stop the run"; }, 4000);
   }
 
-  order(message) {
+  command(message) {
     this.asked = (this.asked ?? 0) + 1;
     this.waiting ??= new Map();
     this.waiting.set(this.asked, message);
@@ -372,20 +372,20 @@ class Page {
   }
 
   answer({ number: which, problem }) {
-    const order = this.waiting?.get(which);
+    const command = this.waiting?.get(which);
     this.waiting?.delete(which);
-    if (problem) { this.say(order?.do === "take" ? `You cannot take over: ${problem}.` : problem); return; }
-    if (!order) return;
-    if (order.do === "take") { this.hand.holding = true; this.mineAt = performance.now(); this.hand.beat(); }
-    const done = { take: "", let_go: "", robot: { label: order.detail?.success ? "marked as success" : "marked as failure", pause: "paused", resume: "goes on", stop: "stopped" }[order.command], run: `${order.command}: asked` }[order.do];
+    if (problem) { this.notify(command?.do === "take" ? `You cannot take over: ${problem}.` : problem); return; }
+    if (!command) return;
+    if (command.do === "take") { this.input.holding = true; this.mineAt = performance.now(); this.input.beat(); }
+    const done = { take: "", let_go: "", robot: { label: command.detail?.success ? "marked as success" : "marked as failure", pause: "paused", resume: "continues", stop: "stopped" }[command.command], run: `${command.command}: sent` }[command.do];
     if (done) text("run-note", done);
   }
 
-  say(words) {
+  notify(words) {
     $("toast").textContent = words;
     $("toast").hidden = false;
-    clearTimeout(this.silence);
-    this.silence = setTimeout(() => { $("toast").hidden = true; }, 5000);
+    clearTimeout(this.toastTimer);
+    this.toastTimer = setTimeout(() => { $("toast").hidden = true; }, 5000);
   }
 
   over(axis) {
@@ -411,12 +411,12 @@ class Page {
     const apply = () => {
       const wanted = localStorage.getItem("tandem-theme") || "auto";
       document.documentElement.dataset.theme = wanted === "auto" ? (system.matches ? "dark" : "light") : wanted;
-      $("theme").setAttribute("aria-label", `Colours: ${wanted === "auto" ? "as the system is" : wanted}`);
+      $("theme").setAttribute("aria-label", `Colours: ${wanted === "auto" ? "system setting" : wanted}`);
       this.curves?.show();
     };
     $("theme").onclick = () => {
-      const order = ["auto", "light", "dark"], now = localStorage.getItem("tandem-theme") || "auto";
-      localStorage.setItem("tandem-theme", order[(order.indexOf(now) + 1) % 3]);
+      const themes = ["auto", "light", "dark"], now = localStorage.getItem("tandem-theme") || "auto";
+      localStorage.setItem("tandem-theme", themes[(themes.indexOf(now) + 1) % 3]);
       apply();
     };
     system.addEventListener("change", apply);
@@ -431,7 +431,7 @@ class Page {
     text("clock-learner", number(clocks.learner_step));
     text("clock-actor", number(clocks.actor_step));
     text("clock-policy", number(clocks.policy_version));
-    // before its first step a trainer compiles, after its last it judges what it has learned: then it says nothing for a while
+    // a trainer that compiles before its first step, or evaluates after its last, sends no heartbeat for a while
     const silent = !clocks.learner_step || clocks.phase === "stopped";
     const dead = !state.over && status.trainer && !status.trainer.alive && !state.recording && !silent;
     const phase = state.recording ? "recording" : state.over ? "over" : dead ? "no trainer" : clocks.phase ?? "";
@@ -455,9 +455,9 @@ class Page {
       if (!there.some((actor) => actor.source === this.source)) this.choose(there[0]?.source ?? "");
       $("actor").value = this.source;
     }
-    if (!there.length) { $("stage-empty").hidden = false; text("stage-empty", this.live ? "waiting for an actor" : "This run is over: see its episodes."); }
+    if (!there.length) { $("stage-empty").hidden = false; text("stage-empty", this.live ? "waiting for an actor" : "This run is over. See its episodes."); }
     table($("actors"), ["actor", "steps/s", "version", "lag", "round trip", "unsent"], actors.map((actor) => [
-      actor.connected ? actor.name : `${actor.name} (gone)`,
+      actor.connected ? actor.name : `${actor.name} (left)`,
       short(actor.steps_per_s),
       actor.version < 0 ? "–" : number(actor.version),
       actor.lag_versions ? `${actor.lag_versions} · ${actor.lag_s.toFixed(1)} s` : "0",
@@ -468,7 +468,7 @@ class Page {
   }
 
   choose(source) {
-    if (this.hand.holding) this.take(false); // nobody steers a robot that he does not see
+    if (this.input.holding) this.take(false); // nobody steers a robot without seeing it
     this.source = source;
     this.view = null;
     this.look();
@@ -488,7 +488,7 @@ class Page {
     ].filter(([, value]) => value);
     $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
     $("clocks-card").hidden = !words.length && !facts.length;
-    if (journal.trouble) this.say(journal.trouble);
+    if (journal.trouble) this.notify(journal.trouble);
   }
 
   advice({ advice, reference, over, summary }) {
@@ -509,38 +509,40 @@ class Page {
     table($("reference"), ["learner steps", "policies", `expected now: ${reference.expected}`], rows.map((row) => [row.learner_steps, row.policies, row.do]), (i) => rows[i].here);
   }
 
-  recording(told) {
-    $("recording").hidden = $("howto").hidden = !told;
-    if (told && !document.documentElement.classList.contains("recording-mode")) {
+  recording(status) {
+    $("recording").hidden = $("howto").hidden = !status;
+    if (status && !document.documentElement.classList.contains("recording-mode")) {
       $("mapping").open = true;
-      $("howto").after($("mapping")); // beside the robot: there is room, and it is what a person needs now
+      $("howto").after($("mapping")); // next to the robot, where the operator needs it now
     }
-    document.documentElement.classList.toggle("recording-mode", !!told);
-    if (!told) return;
-    const now = told.phase === "ready" && this.who()[0] !== "YOU" ? "hold" : told.phase;
+    document.documentElement.classList.toggle("recording-mode", !!status);
+    if (!status) return;
+    const now = status.phase === "ready" && this.who()[0] !== "YOU" ? "hold" : status.phase;
     for (const step of document.querySelectorAll("#howto li")) step.classList.toggle("now", step.dataset.phase === now);
-    $("recording").classList.toggle("on", told.phase === "recording");
-    text("record-phase", told.phase);
-    text("record-count", `${told.kept} of ${told.wanted} kept`);
-    $("record-progress").max = told.wanted;
-    $("record-progress").value = told.kept;
-    const fits = { start: ["ready"], keep: this.view?.success ? ["judging"] : [], discard: ["recording", "judging"], redo: ["recording", "judging"] };
-    for (const button of document.querySelectorAll("[data-record]")) button.disabled = !fits[button.dataset.record].includes(told.phase);
+    $("recording").classList.toggle("on", status.phase === "recording");
+    text("record-phase", status.phase);
+    text("record-count", `${status.kept} of ${status.wanted} kept`);
+    $("record-progress").max = status.wanted;
+    $("record-progress").value = status.kept;
+    for (const button of document.querySelectorAll("[data-record]")) {
+      const what = button.dataset.record, possible = this.helloMessage.record_phases[what].includes(status.phase);
+      button.disabled = !possible || (what === "keep" && !this.view?.success);
+    }
   }
 
   events(events) {
     this.eventRows = [...(this.eventRows ?? []), ...events].slice(-60);
     $("events").replaceChildren(...this.eventRows.toReversed().map((event) => {
       const time = make("time", "", new Date(event.time * 1000).toLocaleTimeString([], { hour12: false }));
-      return make("li", "", time, make("span", "", told(event)));
+      return make("li", "", time, make("span", "", eventText(event)));
     }));
   }
 
   findings({ findings, state, seconds }) {
     findings ??= [];
-    text("findings-note", seconds ? (findings.length ? "" : state ?? "") : "looking");
+    text("findings-note", seconds ? (findings.length ? "" : state ?? "") : "checking");
     $("findings").replaceChildren(...(findings.length || !seconds ? findings : [null]).map((finding) => {
-      if (!finding) return make("p", "dim", "Nothing is wrong.");
+      if (!finding) return make("p", "dim", "No problems found.");
       const evidence = finding.evidence?.length ? make("p", "why", finding.evidence.join(" ")) : "";
       return make("div", `finding ${finding.severity}`, make("b", "", finding.what), evidence, finding.next ? make("code", "", finding.next) : "");
     }));
@@ -550,21 +552,21 @@ class Page {
 
   mapping(mapping) {
     if (!mapping) return;
-    this.hand.know(mapping);
+    this.input.setMapping(mapping);
     const rows = (device) => mapping.table.filter((row) => row.device === device);
     const moving = rows("keyboard").filter((row) => mapping.keys.includes(row.input)), asking = rows("keyboard").filter((row) => !mapping.keys.includes(row.input));
     const pad = [...rows("gamepad stick"), ...rows("gamepad button")].map(({ device, input, does }) =>
       make("div", "", make("span", "", named(does)), make("span", "dim", `${device.replace("gamepad ", "")} ${input}`)));
-    const turned = make("label", "", Object.assign(document.createElement("input"), { type: "checkbox", id: "as-seen", checked: this.asSeen }), "directions as I look at the robot");
+    const turned = make("label", "", Object.assign(document.createElement("input"), { type: "checkbox", id: "as-seen", checked: this.asSeen }), "directions as seen from my viewpoint");
     turned.firstChild.onchange = (event) => { this.asSeen = event.target.checked; localStorage.setItem("tandem-as-seen", this.asSeen ? "yes" : "no"); };
     $("mapping-body").replaceChildren(
       make("div", "keys", ...this.pairs(moving)), turned,
-      make("h3", "", "Orders"), make("div", "keys", ...asking.map((row) => make("div", "", make("span", "", named(row.does)), this.cap(row, mapping)))),
-      make("h3", "", "Gamepad (press one of its buttons, so that the browser shows it)"), make("div", "keys", ...pad),
+      make("h3", "", "Commands"), make("div", "keys", ...asking.map((row) => make("div", "", make("span", "", named(row.does)), this.cap(row, mapping)))),
+      make("h3", "", "Gamepad (press a button once, so that the browser detects it)"), make("div", "keys", ...pad),
     );
   }
 
-  /** The two keys of an axis side by side. */
+  /** The two keys of each axis in one row. */
   pairs(rows) {
     const found = new Map();
     for (const row of rows) found.set(row.does.replace(/^[+-]/, ""), [...(found.get(row.does.replace(/^[+-]/, "")) ?? []), row]);
@@ -582,19 +584,19 @@ class Page {
     return cap;
   }
 
-  /** A key that can be held with a finger or the mouse. */
+  /** A key on the page that can be held with a finger or the mouse. */
   pressable(cap, code) {
-    cap.onpointerdown = (event) => { if (this.hand.holding) { cap.setPointerCapture(event.pointerId); this.hand.press(code); event.preventDefault(); } };
-    cap.onpointerup = cap.onpointercancel = cap.onlostpointercapture = () => this.hand.up(code);
+    cap.onpointerdown = (event) => { if (this.input.holding) { cap.setPointerCapture(event.pointerId); this.input.press(code); event.preventDefault(); } };
+    cap.onpointerup = cap.onpointercancel = cap.onlostpointercapture = () => this.input.up(code);
   }
 }
 
-const DOES = { fine: "slowly (hold)", hold: "hold control", take: "take over / let go", success: "success", failure: "failure", discard: "discard the episode", pause: "pause / go on", stop: "stop the robot" };
+const DOES = { fine: "slowly (hold)", hold: "hold control", take: "take over / release", success: "success", failure: "failure", discard: "discard the episode", pause: "pause / continue", stop: "stop the robot" };
 const AXES = { "+x": "forward", "-x": "back", "+y": "left", "-y": "right", "+z": "up", "-z": "down", "+yaw": "turn left", "-yaw": "right", "+pitch": "pitch +", "-pitch": "−", "+roll": "roll +", "-roll": "−", "+gripper": "open", "-gripper": "close" };
 const named = (does) => DOES[does] ?? AXES[does] ?? does;
 
-/** An event in a few words. */
-function told(event) {
+/** An event in one line. */
+function eventText(event) {
   const { kind, time, wall_s, by, ...rest } = event;
   const name = kind.replaceAll("_", " ");
   const chosen = Object.entries(rest).filter(([key, value]) => ["name", "reason", "warning", "problem", "learner_step", "part", "signal", "who", "episode", "success"].includes(key) && value !== null && value !== "");
@@ -602,13 +604,13 @@ function told(event) {
 }
 
 /**
- * NiceGUI puts the skeleton in place. Its own channel is closed then: nothing comes over it, it would cost the hub something for every
- * page, and when it is lost it reloads the page, also under the hands of a person who holds the robot.
+ * NiceGUI inserts the skeleton. Its own connection is then closed: nothing uses it, it costs the hub time for every page, and when it
+ * breaks it reloads the page, even while a person steers the robot.
  */
 function begin() {
   if (!$("plots")) { setTimeout(begin, 20); return; }
   window.socket?.once("connect", () => window.socket.disconnect());
-  setTimeout(() => window.socket?.disconnect(), 5000); // and if it never connects, it does not go on trying
+  setTimeout(() => window.socket?.disconnect(), 5000); // and if it never connects, it stops trying
   window.tandem = new Page();
 }
 begin();

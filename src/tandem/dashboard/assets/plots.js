@@ -1,4 +1,4 @@
-// Small diagrams on canvases: a few lines each, drawn anew when there is something new and they can be seen.
+// Small plots on canvases, redrawn when there is new data and they are visible.
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 export const COLOURS = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6"];
@@ -20,7 +20,7 @@ export function duration(seconds) {
   return seconds < 5400 ? `${(seconds / 60).toFixed(seconds < 600 ? 1 : 0)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** As many digits as neighbours need to differ. */
+/** Enough digits that neighbouring ticks differ. */
 function marked(value, marks, percent) {
   const step = marks.length > 1 ? Math.abs(marks[1] - marks[0]) : 0;
   if (percent || !step || Math.abs(value) >= 1e4) return short(value, percent);
@@ -133,7 +133,7 @@ export class Plot {
       g.beginPath();
       let open = false, before = -Infinity, count = 0;
       ys.forEach((y, i) => {
-        if (!this.fits(y)) return; // a metric that is logged seldom is joined over the gap
+        if (!this.fits(y)) return; // a metric that is logged rarely is connected over the gap
         if (this.x[i] < before) open = false; // the run was resumed from an earlier step
         before = this.x[i];
         count += 1;
@@ -156,7 +156,7 @@ export class Plot {
     }
   }
 
-  /** Stretches of x in which a person acted. */
+  /** Ranges of x in which a person acted. */
   paintBands(g, px, ceiling, floor) {
     g.fillStyle = css("--you");
     g.globalAlpha = 0.13;
@@ -185,10 +185,10 @@ function logTicks(bottom, top) {
   const whole = [];
   for (let power = Math.ceil(bottom); power <= top; power++) whole.push(10 ** power);
   if (whole.length > 1 && top - bottom > 1) return whole.length > 4 ? whole.filter((_, i) => i % 2 === 0) : whole;
-  return ticks(10 ** bottom, 10 ** top, 3); // less than two decades: round numbers as on any axis
+  return ticks(10 ** bottom, 10 ** top, 3); // less than two decades: round numbers as on a linear axis
 }
 
-/** All curves of a run, over one of its clocks. */
+/** All plots of a run, over one of its clocks. */
 export class Curves {
   constructor(element, described) {
     this.element = element;

@@ -3,9 +3,9 @@ import { OrbitControls, THREE } from "nicegui-scene";
 
 const colour = (name) => new THREE.Color(getComputedStyle(document.documentElement).getPropertyValue(name).trim() || "#888");
 
-const SLOW_MS = 100; // between two pictures without a graphics card: the beat of a hand must not wait for them
+const SLOW_MS = 100; // between two frames without a graphics card: the heartbeat of the steering must not wait for them
 
-/** A three.js picture in an element, with z up, that is drawn on demand. */
+/** A three.js canvas in an element, with z up, drawn on demand. */
 export class Picture {
   constructor(element) {
     this.element = element;
@@ -70,14 +70,14 @@ export class Picture {
     }), Math.max(0, left));
   }
 
-  /** From which side the person looks, in degrees about z: 0 along x. */
+  /** Direction of view in degrees about z; 0 is along x. */
   get azimuth() {
     const towards = this.controls.target.clone().sub(this.camera.position);
     return (Math.atan2(towards.y, towards.x) * 180) / Math.PI;
   }
 }
 
-/** Bodies with their geoms; `move` puts each where it is. */
+/** Bodies with their geoms; `move` sets their poses. */
 export class Robot extends Picture {
   build(described) {
     this.bodies?.forEach((body) => this.scene.remove(body));
@@ -104,7 +104,7 @@ export class Robot extends Picture {
     else if (!this.moving) this.glide();
   }
 
-  /** A view comes 10 to 20 times a second; between two of them everything glides. */
+  /** Views come 10 to 20 times a second; poses are interpolated between them. */
   glide() {
     this.moving = true;
     requestAnimationFrame(() => {
@@ -121,7 +121,7 @@ export class Robot extends Picture {
       at.set(p[7 * i], p[7 * i + 1], p[7 * i + 2]);
       q.set(p[7 * i + 4], p[7 * i + 5], p[7 * i + 6], p[7 * i + 3]);
       const far = body.position.distanceTo(at);
-      const now = far > 0.25 ? 1 : share; // a reset is a jump, and is shown as one
+      const now = far > 0.25 ? 1 : share; // a reset is a jump: do not interpolate
       body.position.lerp(at, now);
       body.quaternion.slerp(q, now);
       left = Math.max(left, far, body.quaternion.angleTo(q));

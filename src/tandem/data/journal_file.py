@@ -1,0 +1,147 @@
+"""A journal as an SQLite file: header, schema, meta data, and errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tandem.errors import DataError, FileMissing, FileUnreadable, StorageFull
+from tandem.types import Spec
+
+FORMAT = "tandem-journal"
+VERSION = 1
+APPLICATION_ID = int.from_bytes(b"TNDM", "big")
+"""In the header of every journal, to recognise other SQLite files before any query."""
+
+_MAGIC = b"SQLite format 3\x00"
+_WAIT_FOR_LOCK_S = 10.0
+
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE steps (
+    ord INTEGER PRIMARY KEY,
+    source TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    episode INTEGER NOT NULL,
+    step INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('accepted', 'rejected')),
+    reason TEXT,
+    record BLOB NOT NULL,
+    UNIQUE (source, seq)
+);
+CREATE TABLE IF NOT EXISTS discarded (source TEXT NOT NULL, episode INTEGER NOT NULL, PRIMARY KEY (source, episode)) WITHOUT ROWID;
+"""
+CREATE_DISCARDED = _SCHEMA.strip().split(";\n")[-1].removesuffix(";")
+"""The last statement of the schema: older journals get this table with their first discarded episode."""
+
+
+class Meta(NamedTuple):
+    """The meta data of a journal."""
+
+    spec: Spec
+    created: str
+    attributes: dict[str, Any]
+
+
+def reserve(path: Path) -> None:
+    """Create an empty file that did not exist before."""
+    try:
+        path.open("xb").close()
+    except FileExistsError:
+        raise DataError(f"{path} exists already; a journal is never written over. Choose another name, or open it to append.") from None
+    except OSError as problem:
+        kind = StorageFull if problem.errno in (errno.ENOSPC, errno.EDQUOT) else DataError
+        raise kind(f"cannot create {path}: {problem.strerror}.") from None
+
+
+def connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
+    # Autocommit: transactions are begun and ended explicitly.
+    return sqlite3.connect(uri, uri=True, timeout=_WAIT_FOR_LOCK_S, isolation_level=None, check_same_thread=False)
+
+
+def write_schema(connection: sqlite3.Connection, meta: Mapping[str, str], live: bool) -> None:
+    if live:
+        connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not block each other
+    set_durability(connection)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in _SCHEMA.strip().split(";\n"):
+        connection.execute(statement)
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+    connection.execute("COMMIT")
+
+
+def set_durability(connection: sqlite3.Connection) -> None:
+    """FULL: a commit is on the disk when it returns. NORMAL, in WAL mode: no wait for the disk.
+
+    With NORMAL a commit survives the death of the process at once, and the loss of power once the WAL has been
+    merged into the file (every 4 MB). The file stays intact in any case, and a group costs microseconds instead of a disk flush.
+    """
+    [(mode,)] = connection.execute("PRAGMA journal_mode").fetchall()
+    connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
+
+
+def read_meta(connection: sqlite3.Connection, path: Path) -> Meta:
+    [(application_id,)] = connection.execute("PRAGMA application_id").fetchall()
+    if application_id != APPLICATION_ID:
+        raise FileUnreadable(f"{path} is an SQLite database, but not a Tandem journal (application id {application_id:#x}).")
+    meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    if meta.get("format") != FORMAT or meta.get("version") != str(VERSION):
+        raise FileUnreadable(
+            f"{path} is a '{meta.get('format')}' of version {meta.get('version')}; this Tandem reads '{FORMAT}' of version {VERSION}. "
+            "Use the version of Tandem that wrote it, or a newer one."
+        )
+    try:
+        return Meta(Spec.from_json(json.loads(meta["spec"])), meta["created"], json.loads(meta["attributes"]))
+    except (KeyError, ValueError, TypeError, AttributeError) as problem:
+        raise FileUnreadable(f"{path} has damaged meta data ({type(problem).__name__}: {problem}). Restore it from a copy.") from None
+
+
+def check_header(path: Path) -> None:
+    """Distinguish what SQLite reports as one error: missing, not a database, truncated."""
+    if not path.exists():
+        raise FileMissing(f"there is no file {path} (looked in {path.absolute().parent}).")
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError as problem:
+        raise FileUnreadable(f"cannot read {path}: {problem.strerror}") from None
+    size = path.stat().st_size
+    if not header.startswith(_MAGIC):
+        raise FileUnreadable(f"{path} is not a Tandem journal: it {'is empty' if not header else f'begins with {header[:8]!r}'}.")
+    page_size = int.from_bytes(header[16:18], "big")
+    page_size = 65536 if page_size == 1 else page_size
+    pages = int.from_bytes(header[28:32], "big")
+    pending = any(Path(f"{path}{suffix}").exists() for suffix in ("-wal", "-journal"))  # these may hold the rest
+    if len(header) < 100 or (size < pages * page_size and not pending):
+        raise FileUnreadable(
+            f"{path} is cut off: it has {size} bytes and should have {pages * page_size}. "
+            "Was a copy interrupted? Copy it again, with its '-wal' file if there is one."
+        )
+
+
+def storage_error(problem: sqlite3.Error, path: Path) -> Exception:
+    """The error that a person reads, for an SQLite failure. A programming mistake is returned unchanged."""
+    name = getattr(problem, "sqlite_errorname", "")
+    # A file-size limit or a quota is not SQLITE_FULL but a failed write.
+    if name == "SQLITE_FULL" or name.startswith(("SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHM", "SQLITE_IOERR_TRUNCATE")):
+        return StorageFull(
+            f"no more room to write {path} ({problem}; {name}): disk full, quota or file-size limit. "
+            "What was stored before is intact; the last group was not stored. Make room and continue."
+        )
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return DataError(
+            f"{path} is locked by another process ({problem}); waited {_WAIT_FOR_LOCK_S:.0f} s. One process writes, others only read."
+        )
+    if name.startswith("SQLITE_READONLY"):
+        return DataError(f"{path} was opened for reading, or cannot be written ({problem}).")
+    if name.startswith(
+        ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_ERROR", "SQLITE_PERM", "SQLITE_AUTH")
+    ):
+        return FileUnreadable(f"cannot read {path} ({problem}; {name}): damaged, cut off, or not a Tandem journal.")
+    return problem
