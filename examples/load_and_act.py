@@ -1,7 +1,7 @@
 """Load a learned policy and act with it, without JAX.
 
-    tandem train reach --sync --run runs/reach              any run folder, policy file or exported ONNX file will do
-    python examples/load_and_act.py runs/reach
+tandem train reach --sync --run runs/reach              any run folder, policy file or exported ONNX file will do
+python examples/load_and_act.py runs/reach
 """
 
 from __future__ import annotations

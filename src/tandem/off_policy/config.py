@@ -1,4 +1,4 @@
-"""What a run is asked to do. Names and defaults are those that hil-serl's users know; ours are marked."""
+"""The settings of an RLPD run. Names and defaults are those of hil-serl; settings that it does not have are marked."""
 
 from __future__ import annotations
 
@@ -15,61 +15,61 @@ from tandem.errors import ConfigError
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """RLPD: SAC on half demonstrations, half what the robot lives through."""
+    """RLPD: SAC on batches of half demonstrations, half online data."""
 
     task: tyro.conf.Suppress[str] = ""
     agent: SACConfig = field(default_factory=SACConfig)
 
     seed: int = 0
-    """Of the networks, the sampling, the exploration and the simulations."""
+    """Random seed for networks, sampling, exploration and simulations."""
     demos: tuple[Path, ...] = ()
-    """Files of demonstrations (`tandem record`, or hil-serl pickles). None: learn from the robot's own steps alone."""
+    """Files of demonstrations (`tandem record`, or hil-serl pickles). Without any: learn from online data alone."""
     max_steps: int = 1_000_000
     """Learner steps after which training ends."""
     batch_size: int = 256
-    """Transitions per update; half of them demonstrations."""
+    """Transitions per update, half of them from demonstrations."""
     training_starts: int = 100
     """Actor steps in the replay buffer before the first update."""
     random_steps: int = 0
-    """Actor steps with uniform random actions before the policy is asked."""
+    """Actor steps with uniform random actions before the policy acts."""
     pretrain_steps: int = 0
     """Learner steps on the demonstrations alone before the robot moves."""
     steps_per_update: int = 50
     """Learner steps between two publications of the policy."""
     replay_buffer_capacity: int = 200_000
-    """Transitions kept, of demonstrations and of online data each."""
+    """Transitions kept in each of the two buffers, demonstrations and online data."""
     log_period: int = 10
     """Learner steps between two rows of metrics."""
     checkpoint_period: int = 5000
     """Learner steps between two checkpoints."""
 
     num_envs: int = 1
-    """Simulations an actor lives in at once (ours)."""
+    """Simulations that one actor steps together (not in hil-serl)."""
     pace: Literal["fast", "realtime"] = "fast"
-    """Of the actors that are started with the run: as fast as the learner keeps up, or at the task's control rate (ours)."""
+    """How fast the actors of this run act: as fast as the learner keeps up, or at the task's control rate (not in hil-serl)."""
     operator: str = "browser"
-    """Beside the robots of the actors that are started with the run: browser (a page may take over), none, person:scripted (a stand-in
-    that corrects with the task's expert), spacemouse or gamepad (ours)."""
+    """Who may correct the actors of this run: browser (a person on the page), none, person:scripted (a script that corrects with the
+    task's expert), spacemouse or gamepad (not in hil-serl)."""
     reward_source: Literal["simulation", "person"] = "simulation"
-    """Who says what an episode was worth: the environment, or a person by success and failure labels (ours)."""
+    """Who gives the reward: the environment, or a person who labels episodes as success or failure (not in hil-serl)."""
     updates_per_actor_step: float = 1.0
-    """Learner steps for each step of an environment, at most; actors at a fast pace wait so that it is kept (ours)."""
+    """Most learner steps per environment step; actors at the pace `fast` wait to keep this ratio (not in hil-serl)."""
     eval_period: int = 1000
-    """Learner steps between two evaluations; 0: none (ours)."""
+    """Learner steps between two evaluations; 0: no evaluations (not in hil-serl)."""
     eval_episodes: int = 50
-    """Episodes of an evaluation during training (ours)."""
+    """Episodes of an evaluation during training (not in hil-serl)."""
     eval_stochastic: bool = False
-    """Evaluate during training with actions as they are drawn, not with the most likely ones (ours)."""
+    """Evaluate during training with sampled actions, not with the most likely ones (not in hil-serl)."""
     final_episodes: int = 100
-    """Episodes of the last evaluation, on seeds that nothing was chosen by (ours)."""
+    """Episodes of the last evaluation, on seeds that were never used to choose a policy (not in hil-serl)."""
     stop_success: float | None = None
-    """Stop when `stop_evaluations` evaluations in a row succeed this often (ours)."""
+    """Stop when `stop_evaluations` evaluations in a row reach this share of successes (not in hil-serl)."""
     stop_evaluations: int = 2
-    """How many of them: one alone may be luck (ours)."""
+    """Evaluations in a row that must reach `stop_success`; a single one may be luck (not in hil-serl)."""
     max_minutes: float | None = None
-    """Stop after this time (ours)."""
+    """Stop after this many minutes (not in hil-serl)."""
     wandb: str | None = None
-    """Project of Weights & Biases to log to as well."""
+    """Also log to this project of Weights & Biases."""
 
     def __post_init__(self) -> None:
         for name in (

@@ -19,22 +19,22 @@ def default() -> TrainConfig:
 
 
 def rlpd() -> TrainConfig:
-    """RLPD as published: 20 critic updates for every step of the environment, 10 critics of which 2 are drawn."""
+    """RLPD as published: 20 critic updates per environment step, and targets from 2 random critics of 10."""
     return TrainConfig(agent=RLPD_PUBLISHED, training_starts=5000, random_steps=5000, steps_per_update=1)
 
 
 def reach() -> TrainConfig:
-    """Seconds, not minutes: small networks that learn fast, many places of the ball, and a discount that makes haste worth it."""
+    """Learns in seconds: small networks with a large learning rate, 8 simulations, and a low discount that rewards speed."""
     agent = SACConfig(hidden=(64, 64), learning_rate=1e-3, discount=0.9)
     return TrainConfig(agent=agent, num_envs=8, updates_per_actor_step=0.125, eval_period=200, max_steps=4000, stop_success=0.95)
 
 
 def gear_assembly() -> TrainConfig:
-    """Found by experiment; docs/gear_learning.md has what each difference is worth.
+    """Found by experiment; docs/gear_learning.md shows the effect of each difference.
 
-    Eight simulations beside the learner are cheap data. A larger step, faster targets and a shorter horizon learn the same skill
-    in half the learner steps. Where a person corrects, doing as they did counts beside the critics' word
-    (docs/person-in-the-loop.md). It stops when two evaluations of 100 episodes in a row fail at most once.
+    Eight simulations are cheap data. A larger learning rate, faster targets and a shorter horizon learn the same skill in half the
+    learner steps. Where a person corrects, the actor's loss also imitates the correction (docs/person-in-the-loop.md). It stops
+    when two evaluations of 100 episodes in a row fail at most once each.
     """
     agent = SACConfig(learning_rate=1e-3, soft_target_update_rate=0.01, discount=0.95, imitation=3.0)
     return TrainConfig(
@@ -77,6 +77,6 @@ def config_of(run: RunFolder) -> TrainConfig:
 
 
 def config_from(saved: Mapping[str, Any]) -> TrainConfig:
-    """What `run.plain` made of a configuration."""
+    """The configuration that `plain` turned into JSON."""
     agent: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in saved["agent"].items()}
     return TrainConfig(**{**saved, "agent": SACConfig(**agent), "demos": tuple(Path(demo) for demo in saved["demos"])})
