@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
 TRAIN = ("train", "reach", "--sync", "--max-steps", "30", "--eval-period", "0", "--final-episodes", "0", "--quiet")
-SOURCES = ("src", "pyproject.toml", "README.md", "LICENSE")
+SOURCES = ("src", "docs", "pyproject.toml", "LICENSE")
 BUILD = """
 import sys
 from setuptools import build_meta
