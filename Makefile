@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install browser train test chaos check format bench clean
+.PHONY: help install browser train test test-fast chaos release-check check format bench clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 install: $(STAMP) ## make the virtual environment and install Tandem into it
 
@@ -24,12 +24,18 @@ train: install ## record 25 demonstrations of the gear assembly and learn it
 test: install browser check ## lint, types and all tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+test-fast: install ## the tests without processes, browser and training (at most 90 s on 2 cores)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+
 browser: # for the tests of the page, where it can be installed; they say what is missing otherwise
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 \
 	  && { apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } >/dev/null 2>&1; } || true
 
 chaos: install ## kill, stop, cut and fill up a run at many moments (20 minutes)
 	$(BIN)/python -m tests.faults.chaos
+
+release-check: install ## build the package, install it into empty environments and use it (minutes; needs a package index)
+	$(BIN)/python -m tests.release_check
 
 check: install ## lint and types
 	$(BIN)/ruff check .

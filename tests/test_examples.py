@@ -1,5 +1,6 @@
-"""The two command lines that hil-serl's users type, as they stand."""
+"""The scripts in examples/ run: hil-serl's two command lines as they stand, and one script for each part of `import tandem`."""
 
+import json
 import os
 import pickle
 import signal
@@ -8,15 +9,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tandem.data.demos import load_demos
+import tandem
+from tandem.data.demos import load_demos, read_demos
 from tandem.data.journal import Journal
 from tandem.envs.registry import make, make_expert
 from tandem.programs.actor import DEFAULT_PORT
 from tandem.programs.record import record_demos
 
-SCRIPT = Path(__file__).parents[1] / "examples" / "train_rlpd.py"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPT = EXAMPLES / "train_rlpd.py"
 ACTOR = (
     *("--exp_name=gear_assembly", "--actor", "--use_sim", "--ip=localhost", "--isaac_server_url=http://192.168.31.198:5001/"),
     *("--checkpoint_path=./checkpoints/gear_assembly_rlpd", "--seed=42"),
@@ -110,3 +114,37 @@ def test_a_served_simulator_is_said_to_come_later(tmp_path: Path) -> None:
     done = start(tmp_path, *(argument for argument in ACTOR if argument != "--use_sim"))
     said, _ = done.communicate(timeout=60)
     assert done.returncode == 2 and "served simulators are not supported yet" in said and "--use_sim" in said
+
+
+# ---- Tandem from Python
+
+
+def example(name: str, *arguments: object, cwd: Path) -> str:
+    command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_an_environment_of_your_own_is_trained(tmp_path: Path) -> None:
+    said = example("own_environment.py", "--max_steps", 40, "--run", "run", cwd=tmp_path)
+    assert "after 40 learner steps, run run" in said and "left of the mark it moves by" in said
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["task"] == "Line-v0"
+
+
+def test_a_task_of_your_own_is_demonstrated_trained_and_read(tmp_path: Path) -> None:
+    said = example("write_task.py", "--max_steps", 40, "--run", "run", cwd=tmp_path)
+    assert "after 40 learner steps" in said
+    [demos] = (tmp_path / "run_demos").glob("push_5_demos_*.db")
+    said = example("read_journal.py", demos, "--save", "demos.npz", cwd=tmp_path)
+    assert "task push: 5 episodes" in said and "row 1: episode 0, step 0" in said
+    arrays = np.load(tmp_path / "demos.npz")
+    steps = load_demos(demos, read_demos(demos).spec)
+    assert np.array_equal(arrays["action"], np.stack([step.action for step in steps])) and arrays["terminated"].sum() == 5
+
+
+def test_a_learned_policy_is_loaded_and_acts(tmp_path: Path) -> None:
+    few = {"max_steps": 20, "eval_period": 0, "final_episodes": 0, "hidden": (8,), "training_starts": 20}
+    tandem.train("reach", run=tmp_path / "run", quiet=True, **few)
+    said = example("load_and_act.py", tmp_path / "run", "--episodes", 2, cwd=tmp_path)
+    assert "task reach, policy version" in said and "seed 1: " in said and "actions of shape (2, 3)" in said

@@ -26,12 +26,13 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     copy = folder / "copy"
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
+    (copy / "docs").mkdir()
+    for name in ("pyproject.toml", "docs/package.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy / name)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, copy]
     done = subprocess.run(build, capture_output=True, text=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
     assert done.returncode == 0, done.stdout + done.stderr
-    [wheel] = folder.glob("tandem-*.whl")
+    [wheel] = folder.glob("tandem_rl-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder / "unpacked")
     return folder / "unpacked"
@@ -48,9 +49,25 @@ def test_every_module_is_in_the_wheel_and_can_be_imported_from_it(unpacked: Path
 
 def test_it_carries_its_types_its_licence_and_its_command(unpacked: Path) -> None:
     assert (unpacked / "tandem/py.typed").exists()
-    [info] = unpacked.glob("tandem-*.dist-info")
+    [info] = unpacked.glob("tandem_rl-*.dist-info")
     assert "Apache License" in (info / "licenses/LICENSE").read_text()
     assert "tandem = tandem.cli:main" in (info / "entry_points.txt").read_text()
+
+
+def test_a_plain_install_asks_for_no_jax_and_no_page_and_the_version_is_the_packages_own(unpacked: Path) -> None:
+    import tandem
+    from tandem.errors import EXTRAS
+
+    [info] = unpacked.glob("tandem_rl-*.dist-info")
+    lines = (info / "METADATA").read_text().splitlines()
+    assert f"Version: {tandem.__version__}" in lines and "Name: tandem-rl" in lines
+    required = [line.removeprefix("Requires-Dist: ") for line in lines if line.startswith("Requires-Dist: ")]
+    plain = [name for name in required if "extra ==" not in name]
+    assert plain and not [name for name in plain if name.startswith(("jax", "equinox", "optax", "nicegui", "tensorboardX", "PyYAML"))]
+    for package, extra in EXTRAS.items():  # what an error tells people to install does bring the package
+        names = {"yaml": "PyYAML", "jaxlib": "jax"}
+        wanted = names.get(package, package)
+        assert any(name.startswith(wanted) and name.endswith(f'extra == "{extra}"') for name in required), package
 
 
 def test_it_carries_the_package_alone(unpacked: Path) -> None:

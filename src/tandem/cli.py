@@ -52,7 +52,7 @@ COMMANDS = {
     "export": Command(
         "programs.export:export_command", "Write a learned policy as one ONNX file, compared with the policy before it is kept."
     ),
-    "play": Command("programs.play:play", "Watch a task or a learned policy: in a window, or as a film where there is no screen."),
+    "play": Command("programs.viewing:play", "Watch a task or a learned policy: in a window, or as a film where there is no screen."),
     "tasks": Command("programs.tasks:tasks", "List the tasks that come with Tandem."),
 }
 

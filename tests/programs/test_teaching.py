@@ -77,7 +77,7 @@ def test_a_person_records_keeps_discards_and_does_again(tmp_path: Path) -> None:
     assert recording.state == {"kept": 0, "wanted": 2, "phase": "ready"}
     start = recording.views[-1].observation["to_ball"]
     recording.order("keep")  # nothing to keep yet
-    wait_for(lambda: "does not fit while ready" in recording.views[-1].notice, what="the objection")
+    wait_for(lambda: "cannot keep while ready" in recording.views[-1].notice, what="the objection")
     recording.reach()
     recording.order("redo")
     wait_for(lambda: recording.state["phase"] == "ready" and recording.views[-1].observation["to_ball"] == start, what="the same start")

@@ -185,7 +185,8 @@ def _gymnasium(name: str, build: Callable[[], Any]) -> Any:
         raise UnknownTaskError(_unknown(name, str(problem))) from None
     except ModuleNotFoundError as problem:
         raise UnknownTaskError(
-            f"no environment '{name}': its module could not be imported ({problem}). In `module:Id` the module must be on PYTHONPATH."
+            f"no environment '{name}': its module could not be imported ({problem}). In `module:Id` the module must be installed or on "
+            f"PYTHONPATH; for a file in this folder start the command with `PYTHONPATH=. tandem ...`."
         ) from None
 
 

@@ -23,29 +23,29 @@ from tandem.programs.actor import DEFAULT_PORT
 
 @dataclass(frozen=True)
 class RunArgs:
-    """What `tandem train` and `tandem learner` have in common."""
+    """The options that `tandem train` and `tandem learner` share."""
 
     task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
     """A task (see `tandem tasks`), a Gymnasium id, or module:Id."""
     config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
     resume: Path | None = None
-    """Go on with this run from its newest checkpoint; its own settings stand unless given anew."""
+    """Continue this run from its newest checkpoint, with its own settings except those that are given."""
     run: Path | None = None
     """Folder of the run. Default: runs/TASK_TIME."""
     init_from: Path | None = None
-    """Start with the policy of this run, or of this file."""
+    """Start with the policy of this run folder or policy file."""
     scripted_demos: int = 0
-    """First record this many demonstrations by the task's scripted operator."""
+    """First record this many demonstrations with the task's scripted expert."""
     recipe: str | None = None
-    """Settings to start from: the recipe named after the task, else `default`."""
+    """Recipe whose settings are the defaults. Default: the recipe named after the task, else `default`."""
     port: int = 0
-    """Port for actors and the API; 0: any free one."""
+    """Port for actors, page and API; 0: any free port."""
     quiet: bool = False
-    """Only the summary."""
+    """Print only the summary."""
     json: bool = False
-    """One JSON object per line."""
+    """Print one JSON object per line."""
     verbose: bool = False
-    """Every line of both loops."""
+    """Print every line of the actor and the learner."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class TrainArgs(RunArgs):
     actors: int = 1
     """Actor processes, each with `num_envs` simulations."""
     sync: bool = False
-    """Actor and learner in one thread, in turns: reproducible to the last bit, no processes and no port."""
+    """Actor and learner take turns in one thread: reproducible to the last bit; no processes, no port, no page."""
 
 
 @dataclass(frozen=True)
@@ -63,15 +63,15 @@ class LearnerArgs(RunArgs):
     """The learner's half of RLPD: hub and trainer. Actors join with `tandem actor TASK --learner HOST:PORT`."""
 
     port: int = DEFAULT_PORT
-    """Port for actors and the API; 0: any free one."""
+    """Port for actors, page and API; 0: any free port."""
     host: str = "127.0.0.1"
     """Address to listen on. 0.0.0.0 lets other machines in: give a certificate too."""
     certificate: Path | None = None
-    """TLS certificate (PEM) to speak with; actors give it as --ca if it is your own."""
+    """TLS certificate (PEM); actors pass a self-signed one with --ca."""
     key: Path | None = None
     """Private key of the certificate."""
     timeout: float = 10.0
-    """Seconds without a word from an actor after which it counts as gone."""
+    """Seconds without a message from an actor after which it counts as gone."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +82,19 @@ class PPOArgs:
     """A task (see `tandem tasks`), a Gymnasium id, or module:Id."""
     config: tyro.conf.OmitArgPrefixes[OnPolicyConfig] = field(default_factory=OnPolicyConfig)
     resume: Path | None = None
-    """Go on with this run from its newest checkpoint; its own settings stand unless given anew."""
+    """Continue this run from its newest checkpoint, with its own settings except those that are given."""
     run: Path | None = None
     """Folder of the run. Default: runs/TASK_ppo_TIME."""
     preset: str | None = None
-    """Settings to start from: the preset named after the task, else `gym_mujoco` for Gymnasium's, else `rsl_rl`."""
+    """Preset whose settings are the defaults. Default: the one named after the task, else `gym_mujoco` for Gymnasium ids, else `rsl_rl`."""
     rsl_rl_config: Path | None = None
-    """Settings to start from: a runner configuration of rsl_rl 4.x or 5.x, as YAML or JSON."""
+    """Runner configuration of rsl_rl 4.x or 5.x (YAML or JSON) whose settings are the defaults."""
     quiet: bool = False
-    """Only the summary."""
+    """Print only the summary."""
     json: bool = False
-    """One JSON object per line."""
+    """Print one JSON object per line."""
     verbose: bool = False
-    """Every iteration."""
+    """Print every iteration."""
 
 
 Run = TypeVar("Run", bound=RunArgs)

@@ -108,7 +108,7 @@ def _actor(*arguments: str) -> None:
 
 
 def _film(run: str, folder: str) -> None:
-    from tandem.programs.play import play
+    from tandem.programs.viewing import play
 
     play(run, out=Path(folder), film=True)
 

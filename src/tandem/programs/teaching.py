@@ -4,9 +4,9 @@
       ▲                  │                                 │
       └──discard, redo───┴─────────────────────────────────┘
 
-`discard` goes on with another start of the task, `redo` with the same one again. What was not kept leaves no trace. A page
-talks to the same kind of hub as in training, with no trainer behind it; the file is the one that `record_demos` writes. With a device
-on this machine recording starts when it takes hold, and what succeeded is kept without being asked for.
+`discard` continues with another start of the task, `redo` with the same start. Episodes that are not kept are not stored. A page
+talks to the same kind of hub as in training, without a trainer; the file is the same as that of `record_demos`. With a device
+on this machine recording starts when the device takes control, and successes are kept without a question.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def teach(
 
 
 class Teacher:
-    """The loop: one episode after the other, by whoever holds control."""
+    """The loop: one episode after the other, by the person who holds control."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class Teacher:
                 time.sleep(_IDLE_S)
 
     def _begin(self) -> None:
-        """To the start of an episode, and wait there."""
+        """Go to the start of an episode and wait there."""
         self.observation, _ = self._env.reset(seed=episode_seed(self._seed, "demonstrations", self._attempt))
         self._recorder.begin(self.observation)
         self._episode, self._label, self.phase = [], None, "ready"
@@ -255,14 +255,14 @@ class Teacher:
             self._keep()
         elif what in ("discard", "redo") and before != "ready":
             self._attempt += what == "discard"
-            self._notice = "thrown away" if what == "discard" else "once more from the same start"
+            self._notice = "discarded" if what == "discard" else "again from the same start"
             self._begin()
         else:
-            self._notice = f"'{what}' does not fit while {before}"
+            self._notice = f"cannot {what} while {before}"
 
     def _keep(self) -> None:
         if not self._episode[-1].success:
-            self._notice = "only successes are kept: say success, discard or redo"
+            self._notice = "only successes are kept: label it a success, discard it or redo it"
             return
         self._writer.add(self._episode)
         self._say(f"{self._writer.episodes} of {self._wanted} kept ({len(self._episode)} steps)")

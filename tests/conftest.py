@@ -1,0 +1,70 @@
+"""Which tests are slow. `make test-fast` leaves them out; `make test` runs all."""
+
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SLOW = (
+    # processes
+    "test_cli.py",
+    "test_cli_ppo.py",
+    "test_examples.py",
+    "test_wheel.py",
+    "test_architecture.py::test_what_a_robots_computer_runs_does_not_import_jax",
+    "acting/test_photographs.py",
+    "data/test_demos.py::test_a_killed_recording_keeps_every_episode_that_was_added",
+    "data/test_journal.py::test_a_killed_writer_loses_nothing_that_was_committed",
+    "doctor/test_doctor_command.py",
+    "doctor/test_live_faults.py",
+    "faults",
+    "link/test_folder.py",
+    "link/test_greeting.py",
+    "link/test_hub_api.py",
+    "link/test_hub_fuzz.py",
+    "link/test_hub_security.py",
+    "link/test_link_contract.py",
+    "link/test_link_faults.py",
+    "link/test_policies_and_pace.py",
+    "link/test_websocket_link.py",
+    "networks/test_numpy_policy.py::test_acting_does_not_import_jax",
+    "programs/test_export.py",
+    "programs/test_launcher.py",
+    "programs/test_library.py",
+    "programs/test_person_processes.py",
+    "programs/test_processes.py",
+    "programs/test_teaching.py",
+    "teleop/test_devices.py::test_a_missing_package_is_named_with_what_to_install",
+    "teleop/test_person_in_the_loop.py",
+    # a browser, or drawing
+    "dashboard/test_page_live.py",
+    "dashboard/test_page_recording.py",
+    "envs/test_rendering.py",
+    # training, or compiling networks
+    "agents/test_bc.py",
+    "agents/test_learning.py",
+    "agents/test_ppo.py",
+    "agents/test_recurrent_ppo.py",
+    "agents/test_sac.py",
+    "off_policy",
+    "on_policy",
+)
+"""Folders, files and single tests. Chosen by the processor time that they take, and by what they start."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    del config
+    missing = [name for name in SLOW if not _exists(*name.split("::"))]
+    if missing:
+        raise pytest.UsageError(f"tests/conftest.py names slow tests that do not exist: {', '.join(missing)}")
+
+
+def _exists(path: str, test: str = "") -> bool:
+    return (HERE / path).exists() and (not test or f"def {test}(" in (HERE / path).read_text())
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        name = item.nodeid.removeprefix("tests/").split("[")[0]
+        if any(name == slow or name.startswith((f"{slow}/", f"{slow}::")) for slow in SLOW):
+            item.add_marker(pytest.mark.slow)

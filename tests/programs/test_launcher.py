@@ -1,0 +1,135 @@
+"""Parts are started by a launcher, and the files of the working directory cannot replace their modules."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tandem.programs.launcher import LocalLauncher, Part
+from tandem.programs.supervisor import PartFailed, Supervisor
+from tests.waiting import wait_for
+
+FEW = ("--hidden", "8", "--batch-size", "8", "--training-starts", "10", "--eval-period", "0", "--final-episodes", "0", "--max-steps", "20")
+OWN = """
+    import gymnasium, numpy as np
+
+    class Still(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+        action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+        def reset(self, *, seed=None, options=None):
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action):
+            return np.zeros(2, np.float32), 0.0, False, False, {}
+
+    gymnasium.register("Still-v0", entry_point=Still, max_episode_steps=10)
+"""
+
+
+def train(folder: Path, task: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """As the installed command starts it: the working directory is not on the path."""
+    command = [sys.executable, "-P", "-c", "from tandem.cli import main; main()", "train", task, *FEW, "--run", "run", "--quiet"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, env={**os.environ, **environment})
+
+
+def test_a_file_in_the_working_directory_does_not_replace_a_module_of_the_parts(tmp_path: Path) -> None:
+    for name in ("msgpack", "websockets", "safetensors", "rich"):
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the working directory is on the path: {name}')")
+    done = train(tmp_path, "reach", {})
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_environment_in_the_working_directory_is_found_by_who_puts_it_on_the_path(tmp_path: Path) -> None:
+    (tmp_path / "own_envs.py").write_text(textwrap.dedent(OWN))
+    refused = train(tmp_path, "own_envs:Still-v0", {})
+    assert refused.returncode == 2 and "no environment 'own_envs:Still-v0'" in refused.stderr and "PYTHONPATH=." in refused.stderr
+    assert not (tmp_path / "run").exists()
+    done = train(tmp_path, "own_envs:Still-v0", {"PYTHONPATH": os.pathsep.join([".", os.environ.get("PYTHONPATH", "")])})
+    assert done.returncode == 0, done.stderr
+
+
+@dataclass
+class Played:
+    """A handle whose exit codes are a script: None while it runs."""
+
+    codes: list[int | None]
+    pid: int = 1
+    log: str = "the script"
+    stopped: bool = False
+
+    @property
+    def code(self) -> int | None:
+        return self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
+
+    def ask_to_stop(self) -> None:
+        self.stopped = True
+
+    def wait(self, seconds: float) -> None:
+        del seconds
+
+    def stop(self, seconds: float) -> None:
+        self.stopped = True
+
+
+@dataclass
+class ScriptedLauncher:
+    """Starts nothing; keeps what was started, in order."""
+
+    run: Path
+    plays: dict[str, list[Played]]
+    started: list[str] = field(default_factory=list)
+
+    def start(self, part: Part) -> Played:
+        self.started.append(part.name)
+        if part.name == "hub":
+            (self.run / "hub.json").write_text('{"pid": 1}')
+        if part.name == "trainer":
+            (self.run / "summary.json").write_text('{"stopped": "max_steps"}')
+        return self.plays[part.name].pop(0)
+
+
+def supervise(run: Path, launcher: ScriptedLauncher, actors: Sequence[str] = ("actor 0",)) -> tuple[dict, list[str], list[dict]]:
+    said: list[str] = []
+    events: list[dict] = []
+    supervisor = Supervisor(run, launcher, said.append, lambda kind, **details: events.append({"kind": kind, **details}))
+    summary = supervisor.supervise(Part("hub", ()), Part("trainer", ()), [Part(name, ()) for name in actors])
+    return summary, said, events
+
+
+def test_a_supervisor_holds_any_launcher_and_starts_again_what_was_killed(tmp_path: Path) -> None:
+    hub, trainer, killed, again = Played([None]), Played([None, None, None, None, 0]), Played([-signal.SIGKILL]), Played([None])
+    launcher = ScriptedLauncher(tmp_path, {"hub": [hub], "trainer": [trainer], "actor 0": [killed, again]})
+    summary, said, events = supervise(tmp_path, launcher)
+    assert summary == {"stopped": "max_steps"}
+    assert launcher.started == ["hub", "trainer", "actor 0", "actor 0"], "the hub first, the killed actor once more"
+    assert said == ["the actor 0 was ended by SIGKILL (out of memory?); it is started again"]
+    assert events == [{"kind": "restarted", "part": "actor 0", "signal": "SIGKILL"}]
+    assert hub.stopped and trainer.stopped and again.stopped and not killed.stopped
+
+
+def test_a_part_that_ends_with_an_error_ends_the_run_and_its_log_is_named(tmp_path: Path) -> None:
+    hub, trainer, actor = Played([None]), Played([None]), Played([3])
+    launcher = ScriptedLauncher(tmp_path, {"hub": [hub], "trainer": [trainer], "actor 0": [actor]})
+    with pytest.raises(PartFailed, match="the actor 0 ended with code 3; see the script"):
+        supervise(tmp_path, launcher)
+    assert hub.stopped and trainer.stopped, "the others are stopped"
+
+
+def test_a_local_process_is_alive_until_it_is_stopped_and_writes_to_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    handle = LocalLauncher(output=log).start(Part("film", ("film", str(tmp_path / "nowhere"), str(tmp_path))))
+    handle.wait(120)
+    assert handle.code == 2 and "nowhere" in log.read_text() and handle.log == str(log)
+    began = time.monotonic()
+    hub = LocalLauncher(output=log).start(Part("hub", ("hub", str(tmp_path), "{")))  # not JSON: it fails by itself
+    wait_for(lambda: hub.code is not None, 120, what="it ends")
+    hub.stop(1.0)
+    assert hub.code == 1 and time.monotonic() - began < 120
