@@ -67,7 +67,7 @@ STAGES: dict[str, tuple[Words, Words]] = {
     "early": (
         ("early (0 to 200 learner steps)", "训练初期（0-200 Learner 步）"),
         (
-            "Correct only what is clearly wrong, such as moving to the edge of the workspace. Let the policy learn from the demonstrations.",
+            "Correct only what is clearly wrong, such as moving to the edge of the workspace. Let it learn from the demonstrations.",
             "只纠正明显的错误（例如移动到工作空间边缘），让策略有时间从演示数据中学习。",
         ),
     ),
