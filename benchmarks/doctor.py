@@ -1,14 +1,13 @@
-"""How long does a diagnosis take, and does the doctor see why the robot still moves at random?
+"""How long does a diagnosis take, and does the doctor find out why the robot still moves at random?
 
     python -m benchmarks.doctor [--quick] [--json] [--runs FOLDER]
 
-Two runs of 12,804 learner steps and some 100,000 actor steps on `reach` that are the same but for one thing: in the second the actor
-never hears of a policy after the first (the case of docs/steps.md: a learner at step 12,804 and an actor that still moves at random).
-`tandem doctor RUN` is then run as a person would, in a process of its own.
+Two runs of 12,804 learner steps and about 100,000 actor steps on `reach`, with one difference: in the second ("deaf") the actor
+never receives a policy after the first one. Then `tandem doctor RUN` is run on both, in its own process.
 
-* `seconds_healthy`, `seconds_deaf`: the median of five diagnoses, Python's start included; <= 2.
-* `healthy_findings`: findings above a note in the first; 0.
-* `deaf_named_first`: whether the second begins with `policies_not_applied`; 1.
+* `seconds_healthy`, `seconds_deaf`: the median of five diagnoses, the start of Python included; <= 2.
+* `healthy_findings`: problems and warnings in the first run; 0.
+* `deaf_named_first`: whether the first finding of the second run is `policies_not_applied`; 1.
 * `jax_imported`: whether a diagnosis imports JAX; 0.
 """
 
@@ -52,8 +51,8 @@ class DeafLink(InprocLink):
         return super().newest_policy(newer_than) if newer_than < 0 else None
 
 
-def lived(path: Path, demos: Path, steps: int, link: type[InprocLink]) -> Path:
-    """A run with this link."""
+def make_run(path: Path, demos: Path, steps: int, link: type[InprocLink]) -> Path:
+    """Train with this link."""
     config = TrainConfig(
         task="reach",
         agent=SACConfig(hidden=(64, 64)),
@@ -71,8 +70,9 @@ def lived(path: Path, demos: Path, steps: int, link: type[InprocLink]) -> Path:
 
 
 def diagnosed(run: Path) -> dict[str, Any]:
-    told = subprocess.run([sys.executable, "-m", "tandem.cli", "doctor", str(run), "--json"], capture_output=True, text=True)
-    return json_format.loads(told.stdout)
+    """Run `tandem doctor RUN --json`."""
+    done = subprocess.run([sys.executable, "-m", "tandem.cli", "doctor", str(run), "--json"], capture_output=True, text=True)
+    return json_format.loads(done.stdout)
 
 
 def seconds(run: Path) -> float:
@@ -91,24 +91,24 @@ def imports_jax(run: Path) -> bool:
 
 
 def main(quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_doctor")) -> None:
-    """Two runs, and the doctor's word on them.
+    """Diagnose a healthy run and one whose actor never receives a new policy.
 
     Args:
-        quick: A twentieth of the steps, to see that it runs.
+        quick: A twentieth of the steps, to check that it works.
         json: One JSON object instead of the table.
-        runs: Folder of the runs.
+        runs: Folder for the runs.
     """
     folder, steps = runs / time.strftime("%Y-%m-%d_%H-%M-%S"), LEARNER_STEPS // (20 if quick else 1)
     demos = record_demos(make("reach"), make_expert("reach", 0), 10, folder / "demos", 0)
-    healthy = lived(folder / "healthy", demos, steps, InprocLink)
-    deaf = lived(folder / "deaf", demos, steps, DeafLink)
-    report = Report("doctor", ("run", "steps", "seconds", "found"), TARGETS)
+    healthy = make_run(folder / "healthy", demos, steps, InprocLink)
+    deaf = make_run(folder / "deaf", demos, steps, DeafLink)
+    report = Report("doctor", ("run", "steps", "seconds", "findings"), TARGETS)
     for name, run in (("healthy", healthy), ("deaf", deaf)):
-        told = diagnosed(run)
-        above = [finding["name"] for finding in told["findings"] if finding["severity"] != "note"]
+        diagnosis = diagnosed(run)
+        above = [finding["name"] for finding in diagnosis["findings"] if finding["severity"] != "note"]
         report.figures[f"seconds_{name}"] = seconds(run)
-        clocks = f"{told['clocks']['learner_step']:,} learner, {told['clocks']['actor_step']:,} actor"
-        report.row(name, clocks, f"{report.figures[f'seconds_{name}']:.2f}", ", ".join(above) or "nothing above a note")
+        clocks = f"{diagnosis['clocks']['learner_step']:,} learner, {diagnosis['clocks']['actor_step']:,} actor"
+        report.row(name, clocks, f"{report.figures[f'seconds_{name}']:.2f}", ", ".join(above) or "no problem")
         if name == "healthy":
             report.figures["healthy_findings"] = len(above)
         else:

@@ -1,8 +1,8 @@
-"""Is the gear assembly learned? RLPD against cloning the same demonstrations, the demonstrator and chance.
+"""Does RLPD learn the gear assembly? Compared with cloning the same demonstrations, the demonstrator and random actions.
 
     python -m benchmarks.gear_assembly --seeds 0 1 2 [--quick] [--json] [--runs FOLDER]
 
-Each seed does what `make train` does, from its own demonstrations; every figure is of 100 episodes on seeds that nothing was chosen by.
+Each seed does what `make train` does, with its own demonstrations. Every success rate is measured on 100 episodes with separate seeds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TARGETS = {
 
 
 def one_seed(seed: int, runs: Path, display: Display, quick: bool) -> dict[str, Any]:
-    """Demonstrations, RLPD and both clones; minutes from the first demonstration to the end of the last evaluation of RLPD."""
+    """Record demonstrations, train RLPD and both clones. `minutes`: from the first demonstration to the last evaluation of RLPD."""
     began = time.monotonic()
     demos = record_demos(make(TASK), make_expert(TASK, seed), DEMOS, runs / f"demos_{seed}", seed)
     config = replace(RECIPES[TASK](), task=TASK, demos=(demos,), seed=seed)
@@ -56,7 +56,7 @@ def one_seed(seed: int, runs: Path, display: Display, quick: bool) -> dict[str, 
 
 
 def by_operator(operator: Any, episodes: int) -> int:
-    """Successes of someone who is no network."""
+    """Number of successes of an operator instead of a learned policy."""
     env = make(TASK)
     return sum(play_episode(env, operator, seed)[-1].success for seed in episode_seeds(0, "final", episodes))
 
@@ -65,10 +65,10 @@ def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = F
     """RLPD on the gear assembly.
 
     Args:
-        seeds: One whole run each.
-        quick: A minute of training and 20 episodes, to see that it runs.
+        seeds: One run per seed.
+        quick: A minute of training and 20 episodes, to check that it works.
         json: One JSON object instead of the table.
-        runs: Folder of all the runs.
+        runs: Folder for the runs.
     """
     runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
     display = Display("quiet" if json else "lines")
@@ -82,7 +82,7 @@ def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = F
     def pooled(kind: str, manner: str) -> int:
         return sum(result[kind][manner]["successes"] for result in results)
 
-    report = Report("gear_assembly", ("who", "success [95 %]", "seconds a success", "minutes", "learner / actor steps"), TARGETS)
+    report = Report("gear_assembly", ("method", "success [95 %]", "seconds per success", "minutes", "learner / actor steps"), TARGETS)
     for seed, result in zip(seeds, results, strict=True):
         rlpd = result["rlpd"]
         report.row(

@@ -1,4 +1,4 @@
-"""Is the gear task honest contact-rich work? Six hand-written behaviours say so, before any learning.
+"""Does the gear assembly really need contact? Measured with hand-written behaviours, without learning.
 
 python -m benchmarks.gear_calibration [--episodes 500] [--quick] [--json]
 """
@@ -23,14 +23,14 @@ from tandem.types import Observation
 SCALE = np.array(CONTROL.action_scale)
 PEG_TIP = Geometry().peg_height
 SEED = 100_000
-"""Episodes that nothing else uses."""
+"""Seeds of the episodes, used nowhere else."""
 
 Controller = Callable[[Observation], np.ndarray]
-"""Observations of all rows -> actions of all rows."""
+"""From the observations of all rows to their actions."""
 
 
 def run(task: GearAssembly, episodes: int, make: Callable[[BatchEnv], Controller], seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
-    """Success and length of every episode, each row one episode with a seed of its own."""
+    """Success and length of every episode; each row is one episode with its own seed."""
     env = BatchEnv(task, episodes, autoreset=AutoresetMode.DISABLED)
     observation, _ = env.reset(seed=seed)
     controller = make(env)
@@ -44,7 +44,7 @@ def run(task: GearAssembly, episodes: int, make: Callable[[BatchEnv], Controller
 
 
 def insert_at(goal_xy: np.ndarray, yaw_error: np.ndarray) -> Controller:
-    """Straight insertion: over the goal, level, in phase; then down with all the force the leash allows."""
+    """Straight insertion: move above the goal, level and in phase; then down with the full force of the leash."""
 
     def act(observation: Observation) -> np.ndarray:
         pose, offset = observation["tcp_pose"].astype(float), observation["command_offset"].astype(float)
@@ -65,7 +65,7 @@ def at_measured_pose(env: BatchEnv) -> Controller:
 
 
 def at_true_pose(env: BatchEnv) -> Controller:
-    """What nobody can know: the hidden errors of this episode."""
+    """Straight insertion with knowledge of the hidden errors of the episode."""
     task = env.task
     assert isinstance(task, GearAssembly)
     error, yaw = task.measured_error[:, :2], task.measured_error[:, 3]
@@ -74,7 +74,7 @@ def at_true_pose(env: BatchEnv) -> Controller:
 
 
 def memoryless(env: BatchEnv) -> Controller:
-    """Acts on the observation alone: the torque says on which side of the bore the peg's tip presses."""
+    """Acts on the observation alone: the torque shows on which side of the bore the tip of the peg presses."""
     del env
     return by_touch
 
@@ -94,14 +94,14 @@ def random(env: BatchEnv) -> Controller:
 
 
 FITS = {"offset 1.0 mm": (1.0 * MM, 0.0), "phase 1/8 pitch": (0.0, PITCH / 8)}
-"""Within what chamfer, clearance and backlash forgive."""
+"""Errors within the tolerance of chamfer, clearance and backlash."""
 MUST_NOT_FIT = {f"offset {mm} mm": (mm * MM, 0.0) for mm in (1.8, 2.2, 3.0)} | {
     f"phase {name} pitch": (0.0, share * PITCH) for name, share in (("1/4", 0.25), ("3/8", 0.375), ("1/2", 0.5))
 }
 
 
 def press(offset: float, phase: float, episodes: int) -> np.ndarray:
-    """Full force at this distance from the peg in every direction, or turned by this phase to both sides: did it seat?"""
+    """Press with full force, offset in all directions or turned to both sides; returns which episodes seated."""
     known = GearOptions(measured_xy_error=0, measured_z_error=0, measured_yaw_error=0, measured_phase_error=0)
     angle = np.linspace(0, 2 * np.pi, episodes, endpoint=False)
     goal_xy = offset * np.stack([np.cos(angle), np.sin(angle)], -1)
@@ -131,11 +131,11 @@ def main(episodes: int = 500, quick: bool = False, json: bool = False) -> None:
 
     Args:
         episodes: Episodes per behaviour.
-        quick: 60 episodes, to see that it runs.
+        quick: 60 episodes, to check that it works.
         json: One JSON object instead of the table.
     """
     episodes = 60 if quick else episodes
-    report = Report("gear_calibration", ("behaviour", "wanted", "success [95 %]", "median actions of a success"), TARGETS)
+    report = Report("gear_calibration", ("behaviour", "target", "success [95 %]", "median actions of a success"), TARGETS)
     rows = (
         ("true_pose", "straight insertion at the true pose", ">= 99 %", at_true_pose),
         ("measured_pose", "straight insertion at the measured pose", "20-35 %", at_measured_pose),

@@ -1,19 +1,19 @@
-"""Is a person beside the robot worth it? The gear assembly from five demonstrations, with a scripted person and without.
+"""How many robot steps does a correcting person save? The gear assembly from five demonstrations, with and without a scripted person.
 
     python -m benchmarks.intervention [--quick] [--json] [--seeds 0 1 2] [--runs FOLDER]
 
-One robot and one person, in turns with the learner (reproducible to the last bit), two learner steps for each step of the robot: what a
-learner of some twenty steps a second makes beside a robot at 10 Hz. Both runs have the recipe's settings. It imitates corrections
-(`agent.imitation`); alone there are none, so that run is RLPD as it always was.
+One robot, one person and the learner take turns (reproducible to the last bit), with two learner steps per actor step: the rate of a
+learner with twenty steps per second and a robot at 10 Hz. Both runs use the recipe's settings, which imitate corrections
+(`agent.imitation`). Without a person there are no corrections, so that run is plain RLPD.
 
-* `solved_with`: runs with the person that reach 90 % success *without* help (an evaluation of 50 episodes, every 250 steps of the robot,
-  with actions drawn as on the robot: the most likely action lags behind in the middle of training, docs/gear_learning.md).
-* `steps_ratio`: actor steps until then, with the person by without, summed over the seeds; a run that does not get there counts with the
-  steps at which it was ended.
-* `intervened_share_first`, `_last`: share of the steps that the person made, in the first and in the last tenth of the runs with one.
-* `key_to_action_ms_p95`: from a page's `steer` at the hub until the robot has executed it, through a real hub and WebSocket and an actor
-  process at 10 Hz, while niced processes use all cores. The simulation's own time for the step is in it.
-* `trainer_slowdown_10_pages`: how much slower the trainer learns while ten pages are open (`benchmarks/pages.py`).
+* `solved_with`: runs with the person that reach 90 % success *without* help (an evaluation of 50 episodes every 250 actor steps, with
+  stochastic actions: in the middle of training the deterministic policy lags behind, docs/gear_learning.md).
+* `steps_ratio`: actor steps until then, with the person divided by without, summed over the seeds. A run that does not reach 90 % counts
+  with all its steps.
+* `intervened_share_first`, `_last`: share of the steps made by the person, in the first and in the last tenth of the runs with a person.
+* `key_to_action_ms_p95`: from a page's `steer` at the hub to the executed action, through a real hub, a WebSocket and an actor process at
+  10 Hz, while niced processes use all cores. It includes the time of the simulation step.
+* `trainer_slowdown_10_pages`: how much slower the trainer is while ten pages are open (`benchmarks/pages.py`).
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one run went."""
+    """The result of one run."""
 
     reached: bool
     steps: int
-    """Of the robot until 90 %, or all there were."""
+    """Actor steps until 90 %, or all steps of the run."""
     minutes: float
     best: float
     shares: tuple[float, ...]
-    """Of the person's steps, by tenths of the run."""
+    """Share of steps made by the person, by tenths of the run."""
 
 
 def one_run(seed: int, operator: str, demos: Path, path: Path, display: Display, quick: bool, imitation: float | None) -> Outcome:
@@ -111,7 +111,7 @@ def one_run(seed: int, operator: str, demos: Path, path: Path, display: Display,
 
 
 def steady(spec: Spec) -> PolicySnapshot:
-    """Some policy, so that the actor may begin."""
+    """A policy with zero weights, so that the actor can start."""
     size, dim = Layout(spec).size, spec.action_dim
     shapes = {"trunk/layers/0": (size, 8), "mean": (8, dim), "log_std": (8, dim)}
     parameters: dict[str, np.ndarray] = {"activation": np.array(0), "std_range": np.array([1e-5, 5.0], np.float32)}
@@ -121,17 +121,17 @@ def steady(spec: Spec) -> PolicySnapshot:
 
 
 def act_there(run: Path, spool: Path, done: Connection) -> None:
-    """The actor's process; tells what it has executed, and when (all processes of a machine share one monotonic clock)."""
+    """The actor's process; sends each executed action with its time (all processes of a machine share one monotonic clock)."""
 
-    def tell(actor: Actor, client: ActorClient) -> tuple[str, ...]:
+    def report(actor: Actor, client: ActorClient) -> tuple[str, ...]:
         done.send((time.monotonic(), actor.lived[0].action.tolist(), actor.lived[0].intervened))
         return ()
 
-    act(ActorArgs(TASK, run=run, spool=spool, pace="realtime", name="measured", threads=1), lambda line: None, watch=tell)
+    act(ActorArgs(TASK, run=run, spool=spool, pace="realtime", name="measured", threads=1), lambda line: None, watch=report)
 
 
 def work() -> None:
-    """A trainer on the same machine: uses a core, and lets others go first."""
+    """Stands for a trainer on the same machine: uses one core at low priority."""
     os.nice(5)
     matrix = np.ones((512, 512), np.float32)
     while True:
@@ -152,7 +152,7 @@ def processes(*targets: tuple[Any, tuple[Any, ...]]) -> Iterator[None]:
 
 
 def key_to_action(samples: int) -> np.ndarray:
-    """Milliseconds from `steer` until the action was executed, at moments that do not fit the robot's rhythm."""
+    """Milliseconds from `steer` to the executed action, at times independent of the control period."""
     spec: Spec = make(TASK).get_wrapper_attr("task_spec")
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
@@ -165,15 +165,15 @@ def key_to_action(samples: int) -> np.ndarray:
         trainer.beat(learner_step=1, phase="training", steps_before=0, updates_per_actor_step=1.0)
         try:
             burners = [(work, ())] * (os.cpu_count() or 1)
-            hears, tells = CONTEXT.Pipe(duplex=False)
-            with processes((act_there, (run, Path(name) / "spool", tells)), *burners):
+            receiver, sender = CONTEXT.Pipe(duplex=False)
+            with processes((act_there, (run, Path(name) / "spool", sender)), *burners):
                 while hub.loop is None or not hub.remote.actors():
                     time.sleep(0.05)
                 steering = asyncio.run_coroutine_threadsafe(_steer(hub, spec, samples), hub.loop)
                 executed = []
-                while not steering.done():  # a full pipe would hold up the robot
-                    if hears.poll(0.05):
-                        executed.append(hears.recv())
+                while not steering.done():  # read all the time: a full pipe would block the robot
+                    if receiver.poll(0.05):
+                        executed.append(receiver.recv())
                 return _delays(steering.result(), executed)
         finally:
             trainer.close()
@@ -182,12 +182,12 @@ def key_to_action(samples: int) -> np.ndarray:
 
 
 async def _steer(hub: Hub, spec: Spec, samples: int) -> list[tuple[float, np.ndarray]]:
-    """As a page does, in the hub's loop: 20 signs of life a second, and now and then another direction. Returns when, and which."""
+    """Steer as a page does: 20 messages per second, with a new direction at random times. Returns the times and the directions."""
     source, page, chance = hub.remote.actors()[0], "page", random.Random(0)
     asked = []
     hub.remote.take_control(page, source)
     for number in range(samples):
-        wanted = np.zeros(spec.action_dim)  # turns a little to and fro: nothing that a limit of the task would change
+        wanted = np.zeros(spec.action_dim)  # small rotations, which no limit of the task changes
         wanted[3 + number % 3] = 0.05 + 0.001 * (number % 7)
         wanted[3 + (number + 1) % 3] = -0.05
         asked.append((time.monotonic(), wanted))
@@ -200,7 +200,7 @@ async def _steer(hub: Hub, spec: Spec, samples: int) -> list[tuple[float, np.nda
 
 
 def _delays(asked: list[tuple[float, np.ndarray]], executed: list[tuple[float, list[float], bool]]) -> np.ndarray:
-    """From each wish to the first step that was it; one that was never executed counts as a second."""
+    """Time from each command to the first step that executed it, in ms; a command that was never executed counts as one second."""
     found = []
     for at, wanted in asked:
         moments = [when for when, action, by_person in executed if by_person and when > at and np.allclose(action, wanted, atol=1e-5)]
@@ -215,16 +215,16 @@ def main(
     json: bool = False,
     runs: Path = Path("runs/benchmark_intervention"),
 ) -> None:
-    """A person beside the robot.
+    """The gear assembly with and without a scripted person.
 
     Args:
-        seeds: Two runs each: with the person and without.
-        imitation: Weight of doing as the person did, instead of the recipe's.
-        quick: One seed and a few hundred steps, to see that it runs.
+        seeds: Two runs per seed: with the person and without.
+        imitation: Weight of the imitation of corrections, instead of the recipe's.
+        quick: One seed and a few hundred steps, to check that it works.
         json: One JSON object instead of the table.
-        runs: Folder of all the runs.
+        runs: Folder for the runs.
     """
-    from benchmarks.pages import trainer_slowdown  # late: that one uses the processes of this one
+    from benchmarks.pages import trainer_slowdown  # late: that module imports this one
 
     runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
     display = Display("quiet" if json else "lines")
@@ -236,7 +236,9 @@ def main(
     helped, alone = outcomes["person:scripted"], outcomes["none"]
     latency = key_to_action(10 if quick else 200)
     report = Report(
-        "intervention", ("seed", "who", "reached 90 %", "actor steps", "minutes", "best evaluation", "person's share by tenths"), TARGETS
+        "intervention",
+        ("seed", "operator", "reached 90 %", "actor steps", "minutes", "best evaluation", "person's share by tenths"),
+        TARGETS,
     )
     for operator, done in outcomes.items():
         for seed, outcome in zip(seeds, done, strict=False):

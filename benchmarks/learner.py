@@ -1,15 +1,15 @@
-"""How fast does the learner learn, and how fast could it?
+"""How fast is the RLPD learner, compared with other libraries and with the machine?
 
     python -m benchmarks.learner [--quick] [--json]
 
-Critic updates per second, sampling included, at the sizes of a robot's task (30 numbers seen, 7 in the action, batch 256, two
-critics of 256 x 256 units with LayerNorm, the policy at every second update), against
+Critic updates per second, sampling included, at the sizes of a typical robot task (30 observation numbers, 7 action numbers, batch 256,
+two critics of 256 x 256 units with LayerNorm, one policy update per two critic updates), compared with
 
-* SBX (JAX) and Stable-Baselines3 (PyTorch) with the same sizes, in `.venv-peers`, which is made here; each in the number of updates
-  per call that suits it best. Stable-Baselines3 has no LayerNorm and updates its policy every time;
+* SBX (JAX) and Stable-Baselines3 (PyTorch) with the same sizes, in `.venv-peers`, which is installed here; each with the fastest number
+  of updates per call. Stable-Baselines3 has no LayerNorm and updates its policy every time;
 * the roofline: the time of the matrix products alone, each by the fastest of XLA, NumPy and PyTorch, on data in the cache.
 
-All of it in turns, in one run; a figure is the median over the turns of the ratio within a turn, because the machine's speed drifts.
+All are measured in turns in one run. A figure is the median over the turns of the ratio within a turn, because the machine's speed drifts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tandem.types import Entry, Spec, Transition
 
 OBSERVATION_DIM, ACTION_DIM, BATCH_SIZE, TRANSITIONS = 30, 7, 256, 4000
 LIKE_SBX = dataclasses.replace(SACConfig(), activation="relu", actor_layer_norm=False, backup_entropy=True)
-"""Our agent with the networks and the target of SBX's, to compare like with like."""
+"""Tandem's agent with the networks and the target of SBX, for an equal comparison."""
 TARGETS = {
     "over_sbx": (">=", 1.2),
     "roofline_share": (">=", 0.7),
@@ -45,7 +45,7 @@ TARGETS = {
 
 
 class Learner:
-    """Our side: replay, mixture and agent, as in training."""
+    """Tandem's learner: replay, mixture and agent, as in training."""
 
     def __init__(self, config: SACConfig) -> None:
         self.agent = SAC(config, OBSERVATION_DIM, ACTION_DIM, None if config.backup_entropy else (0.0, 1.0))
@@ -55,7 +55,7 @@ class Learner:
         self.seconds(2 * config.cta_ratio)  # compiles
 
     def seconds(self, updates: int) -> float:
-        """Of one critic update, in so many of them."""
+        """Mean seconds of a critic update, over `updates` of them."""
         steps, start = max(1, updates // self.agent.config.cta_ratio), time.perf_counter()
         for _ in range(steps):
             batch = self.mixture.sample(self.random, self.agent.config.cta_ratio)
@@ -64,7 +64,7 @@ class Learner:
         return (time.perf_counter() - start) / (steps * self.agent.config.cta_ratio)
 
     def sampling_seconds(self, updates: int) -> float:
-        """What of it is drawing the batches."""
+        """Mean seconds of sampling the batch of one critic update."""
         steps, start = max(1, updates // self.agent.config.cta_ratio), time.perf_counter()
         for _ in range(steps):
             self.mixture.sample(self.random, self.agent.config.cta_ratio)
@@ -82,7 +82,7 @@ def _filled(seed: int) -> Replay:
 
 
 def products(config: SACConfig) -> Counter[Product]:
-    """Every matrix product that a learner step cannot do without, and how often."""
+    """Every matrix product that a learner step needs, and how often."""
     b, s, a, seen = BATCH_SIZE, OBSERVATION_DIM, ACTION_DIM, OBSERVATION_DIM + ACTION_DIM
     critics, targets = config.critic_ensemble_size, config.critic_subsample_size or config.critic_ensemble_size
     count: Counter[Product] = Counter()
@@ -92,7 +92,7 @@ def products(config: SACConfig) -> Counter[Product]:
             count["nn", b, i, o] += times
 
     def backward(inputs: int, outputs: tuple[int, ...], times: int, *, weights: bool, into: int) -> None:
-        """Gradients of the weights, and of all inputs but the first `inputs - into`, which nobody asks for."""
+        """Gradients of the weights, and of the last `into` inputs; those of the other inputs are not needed."""
         for i, o in zip((inputs, *config.hidden), (*config.hidden, sum(outputs)), strict=True):
             count["tn", b, i, o] += times * weights
             count["nt", b, o, into if i == inputs else i] += times * (into > 0 or i != inputs)
@@ -109,10 +109,10 @@ def products(config: SACConfig) -> Counter[Product]:
 
 
 def main(quick: bool = False, json: bool = False) -> None:
-    """Measure the learner against its peers and against the machine.
+    """Compare the learner with other libraries and with the machine.
 
     Args:
-        quick: Few and short turns: a look, not a measurement.
+        quick: Few and short turns, to check that it works.
         json: One JSON object instead of a table.
     """
     turns, updates, product_time = (3, 60, 0.004) if quick else (11, 200, 0.01)
@@ -149,7 +149,7 @@ def main(quick: bool = False, json: bool = False) -> None:
 def _fill(report: Report, seconds: dict[str, list[float]], calls: dict[str, int]) -> None:
     notes = {
         "ours": ("Tandem, defaults", f"{os.cpu_count()} cores, sampling included"),
-        "alike": ("Tandem, networks and target of SBX's", ""),
+        "alike": ("Tandem, networks and target of SBX", ""),
         "sbx": ("SBX", f"{calls['sbx']} updates per call"),
         "sb3": ("Stable-Baselines3", f"{calls['sb3']} updates per call, no LayerNorm, policy every time"),
         "roofline": ("matrix products alone", "fastest of XLA, NumPy, PyTorch for each"),

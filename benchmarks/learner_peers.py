@@ -1,4 +1,4 @@
-"""The other side of `benchmarks.learner`: runs in `.venv-peers`, which knows nothing of Tandem, and measures when asked.
+"""The other libraries of `benchmarks.learner`: a process in `.venv-peers`, without Tandem, that measures on request.
 
 Reads one JSON request per line, answers with one line: `{"train": "sbx", "updates": 200}` -> seconds of an update, updates in one call;
 `{"products": [["nn", 256, 256, 256], ...], "seconds": 0.01}` -> seconds of each, computed by torch.
@@ -18,7 +18,7 @@ CALLS = {"sbx": (2, 64), "sb3": (2, 64)}
 
 
 class Still(gymnasium.Env):
-    """An environment of which only the sizes matter."""
+    """A dummy environment with the right sizes."""
 
     def __init__(self, observation_dim: int, action_dim: int):
         self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (observation_dim,), np.float32)
@@ -32,7 +32,7 @@ class Still(gymnasium.Env):
 
 
 def make(peer: str, sizes: dict):
-    """Their SAC with the same sizes and a full enough replay buffer."""
+    """Their SAC with the same sizes and a filled replay buffer."""
     from stable_baselines3.common.logger import Logger
 
     env = Still(sizes["observation_dim"], sizes["action_dim"])

@@ -1,20 +1,20 @@
-"""What does it cost to have actor, hub and trainer apart?
+"""What does it cost to run actor, hub and trainer as separate processes?
 
     python -m benchmarks.link [--quick] [--json]
 
-Real processes and sockets on this machine; steps of the gear assembly (some 700 bytes), the policy of its default agent.
+Real processes and sockets on this machine; steps of the gear assembly (about 700 bytes), and the policy of its default agent.
 
-* `publish_to_applied_ms_p99`: from `TrainerEnd.publish` to the actor's control loop having the policy ready, fast pace.
-* `step_overhead_ms_p99_*`: time inside the link's calls in one turn of a 100 Hz control loop (send, policy, credit, commands), with a
-  healthy hub, a killed one and a frozen one, while a trainer, niced as in training, uses all cores.
-* `hub_cpu_us_per_step`: processor time of the hub's process for each step, four actors with 500 steps per second each;
-  `_flood`: as fast as one actor can; `_fast_pace`: steps that come one by one as credit allows; `image_step`: with two images of 128 x 128.
-* `policy_bytes` and its share of the agent's whole state, which is what would be sent without thinking.
-* `eight_actors_steps_per_s`: as many as eight processes can make and the hub can store.
-* `trainer_slowdown_4_actors`: how much slower the trainer learns because of the *link*, not because the actors' simulations use the
-  same cores. In turns, four processes run the same simulated control loop (same rate, same processor time for each step): once with
-  the link and a hub, once without any link and with the hub frozen. The trainer's rates in both are compared. Its own processor time
-  for a learner step is compared too: that is what reading the journal and publishing add to it.
+* `publish_to_applied_ms_p99`: from `TrainerEnd.publish` until the actor's control loop has the policy ready, at fast pace.
+* `step_overhead_ms_p99_*`: time inside the link's calls in one period of a 100 Hz control loop (send, policy, credit, commands), with a
+  healthy, a killed and a frozen hub, while a trainer, niced as in training, uses all cores.
+* `hub_cpu_us_per_step`: CPU time of the hub process per step, with four actors of 500 steps per second each;
+  `_flood`: one actor as fast as it can; `_fast_pace`: steps one by one as credit allows; `image_step`: with two images of 128 x 128.
+* `policy_bytes`, and its share of the agent's whole state.
+* `eight_actors_steps_per_s`: the rate at which eight processes can make steps and the hub can store them.
+* `trainer_slowdown_4_actors`: how much slower the trainer is because of the *link*, not because the actors' simulations use the same
+  cores. In turns, four processes run the same simulated control loop (same rate, same CPU time per step): once with the link and a hub,
+  once without the link and with the hub frozen. The benchmark compares the trainer's rates, and its CPU time per learner step, which
+  shows what reading the journal and publishing add.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ IMAGE_SPEC = Spec(
     return_range=(0.0, 1.0),
 )
 SIMULATION_S = 0.004
-"""Processor time of one simulated step of the gear in contact, about."""
+"""Approximate CPU time of one simulation step of the gear assembly in contact."""
 
 
 class Steps:
-    """Steps of one source, made without a simulator."""
+    """Steps of one source, without a simulation."""
 
     def __init__(self, spec: Spec, source: str) -> None:
         random = np.random.default_rng(0)
@@ -99,7 +99,7 @@ class Steps:
 
 
 def burn(seconds: float) -> None:
-    """Use that much processor time, as a simulation would."""
+    """Use this much CPU time, as a simulation would."""
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
@@ -115,7 +115,7 @@ def serve(run: Path, port: int) -> None:
 
 
 class HubProcess:
-    """A hub that can be killed, frozen, and asked for its processor time."""
+    """A hub process that can be killed or frozen; reports its CPU time."""
 
     def __init__(self, run: Path, spec: Spec, target: Callable[[Path, int], None] = serve) -> None:
         folder = RunFolder.create(run, "recording", {}, spec)
@@ -127,7 +127,7 @@ class HubProcess:
         self.address, self.token = hub["address"], folder.token
 
     def client(self, spec: Spec, spool: Path, **options: Any) -> dict[str, Any]:
-        """What an actor's process needs to make its end."""
+        """Arguments with which an actor process makes its client."""
         return {"address": self.address, "spec": spec, "token": self.token, "name": "benchmark", "rows": 1, "spool": spool} | options
 
     def signal(self, number: int) -> None:
@@ -135,7 +135,7 @@ class HubProcess:
         os.kill(self._process.pid, number)
 
     def cpu_s(self) -> float:
-        """Processor time of all its threads so far, to the nanosecond."""
+        """CPU time of all its threads so far, in seconds."""
         tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
         return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
@@ -156,7 +156,7 @@ def hub_of(spec: Spec) -> Iterator[HubProcess]:
 
 
 class Processes:
-    """Some processes that do the same; each says when it is ready, waits for the word, and tells its result."""
+    """Processes that run the same function; each reports that it is ready, waits for a command, and sends its result."""
 
     def __init__(self, work: Callable[..., None], arguments: list[tuple[Any, ...]]) -> None:
         self.ends: list[Any] = []
@@ -168,12 +168,12 @@ class Processes:
             theirs.close()
             self.ends.append(mine)
             self._processes.append(process)
-        self.tell("ready?")
+        self.send("ready?")
         self.results()
 
-    def tell(self, word: Any) -> None:
+    def send(self, command: Any) -> None:
         for end in self.ends:
-            end.send(word)
+            end.send(command)
 
     def results(self) -> list[Any]:
         return [end.recv() for end in self.ends]
@@ -186,7 +186,7 @@ class Processes:
 
 
 def connected(end: Connection, options: dict[str, Any]) -> ActorClient:
-    """An actor's end, once it is asked whether it is ready."""
+    """A connected client; replies to the question whether it is ready."""
     client = ActorClient(options["spec"], ClientConfig(**{name: value for name, value in options.items() if name != "spec"}))
     client.connect()
     end.recv()
@@ -195,7 +195,7 @@ def connected(end: Connection, options: dict[str, Any]) -> ActorClient:
 
 
 def real_time(end: Connection, options: dict[str, Any], hz: float) -> None:
-    """A control loop at a fixed rate for as many seconds as it is told; answers with the time inside the link, each turn in ms."""
+    """A control loop at a fixed rate for the commanded seconds; sends the time inside the link's calls in each period, in ms."""
     client = connected(end, options)
     steps = Steps(options["spec"], client.source)
     while True:
@@ -214,7 +214,7 @@ def real_time(end: Connection, options: dict[str, Any], hz: float) -> None:
 
 
 def flood(end: Connection, options: dict[str, Any]) -> None:
-    """As many steps as it is told, as fast as they go; answers when all are acknowledged."""
+    """Sends the commanded number of steps as fast as possible; replies when all are acknowledged."""
     client = connected(end, options)
     steps = Steps(options["spec"], client.source)
     while True:
@@ -226,7 +226,7 @@ def flood(end: Connection, options: dict[str, Any]) -> None:
 
 
 def fast_pace(end: Connection, options: dict[str, Any]) -> None:
-    """Steps as credit allows for as many seconds as it is told, and when each policy was ready to act with."""
+    """Makes steps as credit allows for the commanded seconds; sends their number and when each policy was ready."""
     from tandem.networks.numpy_policy import NumpyPolicy
 
     client = connected(end, options)
@@ -249,7 +249,7 @@ def fast_pace(end: Connection, options: dict[str, Any]) -> None:
 
 
 def with_or_without(end: Connection, options: dict[str, Any], hz: float) -> None:
-    """A simulated control loop for as many seconds as it is told, with the link or without any."""
+    """A simulated control loop for the commanded seconds, with or without the link; sends its CPU time."""
     client = connected(end, options)
     steps = Steps(options["spec"], client.source)
     while True:
@@ -268,7 +268,7 @@ def with_or_without(end: Connection, options: dict[str, Any], hz: float) -> None
 
 
 class Trainer:
-    """The default agent on made-up data, as fast as it goes."""
+    """The default agent on artificial data, at full speed."""
 
     def __init__(self) -> None:
         from tandem.agents.sac import SAC
@@ -301,7 +301,7 @@ class Trainer:
         return PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
 
     def learn_for(self, seconds: float, end: TrainerEnd | None) -> tuple[float, float]:
-        """Learner steps per second, and processor seconds for each; with an `end`, reading and publishing as in training."""
+        """Learner steps per second, and CPU seconds per step; with an `end`, it reads and publishes as in training."""
         began, used, before = time.perf_counter(), time.process_time(), self.steps
         while time.perf_counter() - began < seconds:
             self.learn(1)
@@ -315,7 +315,7 @@ class Trainer:
 
 
 def hog(end: Connection) -> None:
-    """A trainer that learns until it is told to end."""
+    """A trainer that runs until it receives a message."""
     os.nice(10)
     trainer = Trainer()
     end.recv()
@@ -350,7 +350,7 @@ class Bench:
             actors = Processes(fast_pace, [(hub.client(STATE_SPEC, hub.run / "spool", pace="fast"),)])
             count = 40 if self.quick else 400
             published, step, used = {}, 0, hub.cpu_s()
-            actors.tell(count * 0.05 + 1.0)
+            actors.send(count * 0.05 + 1.0)
             for _ in range(count):
                 snapshot = trainer.snapshot()
                 published[snapshot.version] = time.monotonic()
@@ -377,7 +377,7 @@ class Bench:
                 actors = Processes(real_time, [(hub.client(STATE_SPEC, hub.run / "spool", pace="realtime"), 100.0)])
                 if number:
                     hub.signal(number)
-                actors.tell(seconds)
+                actors.send(seconds)
                 [took] = actors.results()
                 actors.close()
             self.figure(f"step_overhead_ms_p50_{name}", np.median(took), "ms")
@@ -389,10 +389,10 @@ class Bench:
         for name, spec, hz in (("hub_cpu_us_per_step", STATE_SPEC, 500.0), ("hub_cpu_us_per_image_step", IMAGE_SPEC, 20.0)):
             with hub_of(spec) as hub:
                 actors = Processes(real_time, [(hub.client(spec, hub.run / f"spool{i}", pace="realtime"), hz) for i in range(4)])
-                actors.tell(0.5)
+                actors.send(0.5)
                 actors.results()
                 used = hub.cpu_s()
-                actors.tell(seconds)
+                actors.send(seconds)
                 took = actors.results()
                 time.sleep(0.1)
                 self.figure(name, (hub.cpu_s() - used) / sum(map(len, took)) * 1e6, f"us ({4 * hz:.0f} steps/s)")
@@ -403,7 +403,7 @@ class Bench:
                 actors = Processes(flood, options)
                 count = count // 5 if self.quick else count
                 used, began = hub.cpu_s(), time.perf_counter()
-                actors.tell(count)
+                actors.send(count)
                 actors.results()
                 rate, used = number * count / (time.perf_counter() - began), hub.cpu_s() - used
                 actors.close()
@@ -424,7 +424,7 @@ class Bench:
             for turn in range(2 * turns):
                 linked = turn % 2 == 0
                 hub.signal(signal.SIGCONT if linked else signal.SIGSTOP)
-                actors.tell((seconds, linked))
+                actors.send((seconds, linked))
                 rate, each = trainer.learn_for(seconds - 0.2, end if linked else None)
                 actor_cpu[linked].append(sum(actors.results()) / seconds)
                 rates[linked].append(rate)
@@ -436,28 +436,26 @@ class Bench:
         self.figure("trainer_steps_per_s_4_actors", np.median(rates[True]), "learner steps/s")
         self.figure("trainer_slowdown_4_actors", np.median(ratios) - 1, f"(4 x {hz:.0f} steps/s)")
         self.figure(
-            "trainer_cpu_share_of_link", np.median(np.array(cpu[True]) / np.array(cpu[False])) - 1, "of its processor time a learner step"
+            "trainer_cpu_share_of_link", np.median(np.array(cpu[True]) / np.array(cpu[False])) - 1, "of its CPU time per learner step"
         )
         self.figure("actors_cpu_share", np.median(actor_cpu[False]) / (os.cpu_count() or 1), "of all cores, for the simulations alone")
-        self.figure(
-            "actors_cpu_share_of_link", np.median(np.array(actor_cpu[True]) / np.array(actor_cpu[False])) - 1, "of their processor time"
-        )
+        self.figure("actors_cpu_share_of_link", np.median(np.array(actor_cpu[True]) / np.array(actor_cpu[False])) - 1, "of their CPU time")
 
 
 def main(quick: bool = False, json: bool = False) -> None:
     """What the link costs the actor, the hub and the trainer.
 
     Args:
-        quick: Short runs: a look, not a measurement.
+        quick: Short runs, to check that it works.
         json: One JSON object instead of the table.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    bench = Bench(quick, Report("link", ("figure", "measured", "wanted"), TARGETS))
+    bench = Bench(quick, Report("link", ("figure", "measured", "target"), TARGETS))
     bench.overheads()
     bench.hub_costs()
     trainer = Trainer()
     bench.policies(trainer)
-    os.nice(10)  # from here on it is the trainer of a run, which leaves the cores to the control loops
+    os.nice(10)  # as the trainer of a run, which leaves the cores to the control loops
     bench.slowdown(trainer)
     assert all(math.isfinite(value) for value in bench.report.figures.values())
     bench.report.show(json)

@@ -2,14 +2,14 @@
 
     python -m benchmarks.pages [--quick] [--json]
 
-* `trainer_slowdown_10_pages`: how much slower the trainer learns because ten pages are open: nine that watch and one that steers. In
-  turns, ten pages are open (each with its channel, reading all that comes), or none is; and then the process that played the browsers
-  uses as much processor time as it did before, in as many pieces, because a browser is somebody else's machine. The actor makes ten
-  steps a second in both, and shows each of them when somebody watches; the trainer logs its metrics as in a run.
-* `hub_cpu_share_10_pages`: of one core, more than without pages.
-* `key_to_action_browser_ms_p50`, `_p95`: from a key that goes down in Chromium to the picture in the same browser that shows the robot
-  having done it: page, hub, an actor process that simulates the gear assembly at 10 Hz, and back, while a trainer's worth of work uses
-  all cores. An upper bound, since it is seen after it is done.
+* `trainer_slowdown_10_pages`: how much slower the trainer is while ten pages are open: nine that watch and one that steers. In turns,
+  ten pages are open (each with its socket, reading every message), or none. Without pages the process that simulates the browsers uses
+  the same CPU time as before, in as many pieces, because a real browser runs on another machine. In both cases the actor makes ten steps
+  per second and shows each of them to viewers, and the trainer logs its metrics as in a run.
+* `hub_cpu_share_10_pages`: additional CPU time of the hub with ten pages, as a share of one core.
+* `key_to_action_browser_ms_p50`, `_p95`: from a key press in Chromium to the view in the same browser that shows the executed action:
+  page, hub, an actor process that simulates the gear assembly at 10 Hz, and back, while other processes use all cores. This is an upper
+  bound, since the view comes after the action.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PAGES = 10
 BODIES = 20
 CONTROL_HZ, STEER_HZ = 10.0, 20.0
 KEYS = ("KeyQ", "KeyE", "ArrowUp", "ArrowDown")
-"""Turning keys: nothing that a limit of the task would change."""
+"""Rotation keys, which no limit of the task changes."""
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 
 
@@ -69,7 +69,7 @@ def serve_with_page(run: Path, port: int) -> None:
 
 
 class Viewer:
-    """An open page without a browser: logs in, loads the page, opens its channel, and reads whatever comes."""
+    """A page without a browser: logs in, loads the page, opens its socket and reads every message."""
 
     def __init__(self, address: str, token: str, steers: bool) -> None:
         self._address, self._steers = address, steers
@@ -90,11 +90,11 @@ class Viewer:
             looking, beats = False, None
             with contextlib.suppress(TimeoutError):
                 while True:
-                    told = await asyncio.wait_for(socket.recv(), until - time.monotonic())
+                    message = await asyncio.wait_for(socket.recv(), until - time.monotonic())
                     self.messages += 1
-                    self.views += isinstance(told, bytes)
-                    if not looking and isinstance(told, str) and '"kind": "state"' in told[:40]:
-                        source = json_module.loads(told)["actors"][0]["source"]
+                    self.views += isinstance(message, bytes)
+                    if not looking and isinstance(message, str) and '"kind": "state"' in message[:40]:
+                        source = json_module.loads(message)["actors"][0]["source"]
                         await socket.send(json_module.dumps({"do": "look", "source": source, "visible": True}))
                         looking = True
                         if self._steers:
@@ -110,7 +110,7 @@ class Viewer:
 
 
 def browsers(end: Connection, address: str, token: str) -> None:
-    """Ten pages for as many seconds as it is told; or none, but the same processor time. Answers with that time, and the views seen."""
+    """Open pages for the commanded seconds, or none but with the same CPU time; sends the number of views received."""
     end.recv()
     end.send(None)
     to_burn, pieces = 0.0, 1
@@ -134,7 +134,7 @@ async def _all_watch(viewers: list[Viewer], until: float) -> None:
 
 
 def shown_actor(end: Connection, options: dict[str, Any]) -> None:
-    """An actor that makes ten steps a second, and shows itself to who watches."""
+    """An actor that makes ten steps per second and sends views to viewers."""
     client = connected(end, options)
     steps, watched, number = Steps(options["spec"], client.source), 0.0, 0
     poses = np.random.default_rng(0).random((BODIES, 7), np.float32).tobytes()
@@ -170,12 +170,12 @@ class LoggingTrainer(Trainer):
 
 
 def trainer_slowdown(pages: int, quick: bool) -> float:
-    """For the benchmark of people in the loop."""
+    """For `benchmarks.intervention`."""
     return slowdown(pages, quick)["trainer_slowdown_10_pages"]
 
 
 def slowdown(pages: int = PAGES, quick: bool = False) -> dict[str, float]:
-    """In turns with and without pages, the trainer niced as in a run; medians of the ratios of neighbouring turns."""
+    """Measure in turns with and without pages, with the trainer niced as in a run; medians of the ratios of neighbouring turns."""
     seconds, turns = (4.0, 2) if quick else (12.0, 8)
     with tempfile.TemporaryDirectory() as folder:
         hub = HubProcess(Path(folder) / "run", STATE_SPEC, serve_with_page)
@@ -196,8 +196,8 @@ def slowdown(pages: int = PAGES, quick: bool = False) -> dict[str, float]:
         for turn in range(2 * turns):
             open_pages = turn % 2 == 0
             used = hub.cpu_s()
-            players.tell((seconds, pages if open_pages else 0))
-            time.sleep(1.0)  # opening ten pages at once is not what is measured
+            players.send((seconds, pages if open_pages else 0))
+            time.sleep(1.0)  # opening ten pages at once is not part of the measurement
             rate, _ = trainer.learn_for(seconds - 1.5, trainer_end)
             [views] = players.results()
             seen += views
@@ -224,7 +224,7 @@ MEASURE = """async ([keys, samples]) => {
   const rest = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
   for (let i = 0; i < samples; i++) {
     const code = keys[i % keys.length];
-    await rest(0.25 + 0.2 * Math.random()); // at moments that do not fit the robot's rhythm
+    await rest(0.25 + 0.2 * Math.random()); // at times independent of the control period
     while (tandem.view.action.some((axis) => Math.abs(axis) > 1e-3)) await rest(0.005);
     const began = performance.now();
     dispatchEvent(new KeyboardEvent("keydown", { code, bubbles: true }));
@@ -240,13 +240,13 @@ MEASURE = """async ([keys, samples]) => {
 
 
 def gear_actor(run: Path, spool: Path) -> None:
-    """The robot's process."""
+    """The actor process."""
     act(ActorArgs("gear_assembly", run=run, spool=spool, pace="realtime", name="measured", threads=1), lambda line: None)
 
 
 @contextlib.contextmanager
 def steered_run() -> Iterator[str]:
-    """The gear assembly at 10 Hz, its page, and as much work beside it as the machine has cores; gives the page's link."""
+    """The gear assembly at 10 Hz, its page, and a busy process per core; yields the link to the page."""
     spec: Spec = make("gear_assembly").get_wrapper_attr("task_spec")
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
@@ -269,7 +269,7 @@ def steered_run() -> Iterator[str]:
 
 
 def key_to_action_in_browser(samples: int) -> np.ndarray:
-    """Milliseconds from a key to the view that shows it, both in the same browser."""
+    """Milliseconds from a key press to the view that shows its action, in the same browser."""
     from playwright.sync_api import sync_playwright
 
     chromium = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
@@ -288,14 +288,14 @@ def key_to_action_in_browser(samples: int) -> np.ndarray:
 
 
 def main(quick: bool = False, json: bool = False) -> None:
-    """What open pages cost, and how fast a key in a real browser is.
+    """The cost of open pages, and the delay of a key in a real browser.
 
     Args:
-        quick: Short runs: a look, not a measurement.
+        quick: Short runs, to check that it works.
         json: One JSON object instead of the table.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    report = Report("pages", ("figure", "measured", "wanted"), TARGETS)
+    report = Report("pages", ("figure", "measured", "target"), TARGETS)
     took = key_to_action_in_browser(10 if quick else 150)
     report.figures = {
         "key_to_action_browser_ms_p50": float(np.percentile(took, 50)),

@@ -1,4 +1,4 @@
-"""Other people's learners, in a virtual environment of their own that is made here, in a process that measures when asked."""
+"""Other libraries, in their own virtual environment (installed here) and in a process that measures on request."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ REQUIREMENTS = (
 
 
 class Peers:
-    """A script of this folder, running in `.venv-peers`: a JSON object per line goes in, a JSON value comes out."""
+    """A script of this folder, running in `.venv-peers`: reads one JSON object per line, writes one JSON value."""
 
     def __init__(self, script: str, *arguments: str) -> None:
         command = [str(_python()), str(Path(__file__).with_name(script)), *arguments]
-        # they print and leave log files where they are run: nobody wants to read that unless they fail
+        # they print and write log files into their working directory; shown only if they fail
         self._folder = tempfile.TemporaryDirectory()
-        self._said = Path(self._folder.name) / "stderr"
-        with self._said.open("w") as said:
+        self._errors = Path(self._folder.name) / "stderr"
+        with self._errors.open("w") as errors:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, cwd=self._folder.name
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=self._folder.name
             )
 
     def ask(self, **request: object) -> Any:
@@ -40,8 +40,8 @@ class Peers:
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            code, said = self._process.wait(), self._said.read_text()
-            raise RuntimeError(f"the peers' process ended with code {code} when asked for {request}:\n{said[-3000:]}")
+            code, errors = self._process.wait(), self._errors.read_text()
+            raise RuntimeError(f"the process of the other libraries ended with code {code} at the request {request}:\n{errors[-3000:]}")
         return json.loads(answer)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Curves of runs, as PNG."""
+"""Plots of runs as PNG files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tandem.runs.folder import RunFolder
 
 
 def evaluations(run: Path) -> dict[str, np.ndarray]:
-    """Evaluation success over all clocks; training success (stochastic, with exploration) beside it."""
+    """Evaluation success over minutes and actor steps, and training success (stochastic, with exploration) over minutes."""
     rows = RunFolder.open(run).metrics()
     evaluated = [row for row in rows if "eval/success" in row]
     training = [row for row in rows if "environment/episode/success" in row]
@@ -29,7 +29,7 @@ def evaluations(run: Path) -> dict[str, np.ndarray]:
 
 
 def success_curves(runs: Sequence[tuple[str, Path]], path: Path) -> None:
-    """Success over minutes and over actor steps, a line per run."""
+    """Success over minutes and over actor steps, one line per run."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), sharey=True)
     for index, (label, run) in enumerate(runs):
         data, colour = evaluations(run), f"C{index}"

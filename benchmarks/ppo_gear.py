@@ -1,15 +1,15 @@
-"""Does PPO learn the gear assembly from scratch, and what does it take against RLPD?
+"""Does PPO learn the gear assembly from scratch, and in how many steps compared with RLPD?
 
     python -m benchmarks.ppo_gear [--seed 0] [--quick] [--json] [--runs FOLDER] [--rlpd RUN]
 
-`tandem ppo gear_assembly`: no demonstration, a dense reward of named terms, a curriculum; at most 3.3 million steps, the budget of
-Isaac Lab's Factory task. It is judged as RLPD is: the sparse task as it is, 100 episodes on seeds that nothing was chosen by.
+`tandem ppo gear_assembly`: no demonstrations, a dense reward of named terms, a curriculum; at most 3.3 million steps, the budget of
+Isaac Lab's Factory task. It is evaluated like RLPD: on the sparse task, with 100 episodes on separate seeds.
 
-* `success`: the best policy's share of those episodes, deterministic.
-* `steps_to_90`: steps of the simulations until the first evaluation of at least 90 % (50 episodes each).
-* `minutes`: of training, evaluations included.
+* `success`: success rate of the best policy on those episodes, deterministic.
+* `steps_to_90`: simulation steps until the first evaluation of at least 90 % (50 episodes each).
+* `minutes`: training time, evaluations included.
 
-The curve is drawn beside that of RLPD with 25 demonstrations, which is trained here unless a run is given.
+The plot also shows RLPD with 25 demonstrations, which is trained here unless a run is given.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PICTURE = Path(__file__).parents[1] / "docs" / "images" / "ppo_gear.png"
 
 
 def rlpd_run(folder: Path, display: Display) -> Path:
-    """What `make train` does."""
+    """Train RLPD as `make train` does."""
     demos = record_demos(make(TASK), make_expert(TASK, 0), 25, folder / "demos", 0)
     train(replace(RECIPES[TASK](), task=TASK, demos=(demos,)), folder / "rlpd", display)
     return folder / "rlpd"
@@ -51,11 +51,11 @@ def main(
     """PPO on the gear assembly.
 
     Args:
-        seed: Of the run.
-        quick: Ten iterations and no picture, to see that it runs.
+        seed: Random seed of the run.
+        quick: Ten iterations and no picture, to check that it works.
         json: One JSON object instead of the table.
-        runs: Folder of the runs.
-        rlpd: A finished RLPD run to draw beside it; trained here if there is none.
+        runs: Folder for the runs.
+        rlpd: A finished RLPD run for the plot. Default: train one.
     """
     folder, display = runs / time.strftime("%Y-%m-%d_%H-%M-%S"), Display("quiet" if json else "lines")
     config = replace(PRESETS[TASK](), task=TASK, seed=seed)
@@ -66,7 +66,7 @@ def main(
     summary = train_ppo(config, folder / "ppo", display)
     curve = evaluations(folder / "ppo")
     reached = np.flatnonzero(curve["success"] >= 0.9)
-    report = Report("ppo_gear", ("what", "value"), TARGETS)
+    report = Report("ppo_gear", ("figure", "value"), TARGETS)
     for name in ("deterministic", "stochastic"):
         successes, episodes = summary[name]["successes"], summary[name]["episodes"]
         report.row(f"success, {name}", wilson(successes, episodes))

@@ -1,4 +1,4 @@
-"""The other side of `benchmarks.ppo_speed`: runs in `.venv-peers`, which knows nothing of Tandem, and measures when asked.
+"""The other libraries of `benchmarks.ppo_speed`: a process in `.venv-peers`, without Tandem, that measures on request.
 
 Reads one JSON request per line, answers with one line:
 `{"rsl_rl": {sizes}, "iterations": 1}` -> seconds of an iteration, of its learning part;
@@ -19,11 +19,11 @@ from tensordict import TensorDict
 
 THREADS = os.cpu_count() or 1
 SB3_SETTINGS = [("dummy", 1), ("dummy", 8), ("dummy", 64), ("subproc", 2), ("subproc", 8)]
-"""How its environments are stepped and how many of them; the fastest, with one thread of PyTorch's or all, is what it is measured with."""
+"""Kind and number of its vector environments; the fastest of these, with one PyTorch thread or all, is used for the measurement."""
 
 
 def still_environment(sizes):
-    """An environment that costs nothing: it hands out what was drawn beforehand."""
+    """An environment that takes no time: it returns arrays that were drawn in advance."""
     from rsl_rl.env import VecEnv
 
     class Still(VecEnv):
@@ -47,7 +47,7 @@ def still_environment(sizes):
 
 
 class RslRl:
-    """Its runner with its defaults, as its users run it; only nothing is written."""
+    """rsl_rl's runner with its defaults, without log files."""
 
     def __init__(self, sizes):
         from rsl_rl.runners import OnPolicyRunner
@@ -64,7 +64,7 @@ class RslRl:
         }
         self.runner = OnPolicyRunner(still_environment(sizes), config, log_dir=None, device="cpu")
         self.times = []
-        self.runner.logger.log = lambda **told: self.times.append((told["collect_time"], told["learn_time"]))
+        self.runner.logger.log = lambda **row: self.times.append((row["collect_time"], row["learn_time"]))
         self.seconds(1)
 
     def seconds(self, iterations):
@@ -79,7 +79,7 @@ def cheetah():
 
 
 class Sb3:
-    """Its PPO with the settings of the preset `gym_mujoco`; environments and threads as suits it best on this machine."""
+    """Stable-Baselines3's PPO with the settings of the preset `gym_mujoco`, and the fastest environments and threads on this machine."""
 
     def __init__(self, sizes):
         self.sizes = sizes
@@ -136,9 +136,9 @@ def answer(request, made):
 def main():
     made = {}
     for line in sys.stdin:
-        with contextlib.redirect_stdout(sys.stderr):  # they print; our answers must be alone on their stream
-            told = answer(json.loads(line), made)
-        print(json.dumps(told), flush=True)
+        with contextlib.redirect_stdout(sys.stderr):  # they print; stdout is for the replies alone
+            reply = answer(json.loads(line), made)
+        print(json.dumps(reply), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""Does PPO reach the published scores, and how soon?
+"""Does PPO reach the published scores, and in how many minutes?
 
     python -m benchmarks.ppo_scores [--seeds 0 1 2] [--quick] [--json]
 
 HalfCheetah-v4, Hopper-v4, Walker2d-v4 and InvertedPendulum-v4, a million steps each (488 rollouts of 2048), three seeds, by
 `tandem ppo NAME --preset gym_mujoco`, against CleanRL's `ppo_continuous_action`: 1442.6 ± 46.0, 2382.9 ± 271.7, 2288.0 ± 571.8 and
-963.1 ± 22.2, mean and standard deviation over its three seeds. What is compared is what CleanRL reports: the mean return of the last
-100 episodes of training, of the policy with its noise, not of an evaluation; then the mean over the seeds. A score is met at the lower
-end of CleanRL's band.
+963.1 ± 22.2, mean and standard deviation over its three seeds. The score is the one CleanRL reports: the mean return of the last 100
+training episodes, with the policy's noise, without an evaluation; then the mean over the seeds. The target is the lower end of CleanRL's
+band.
 
-The minutes of a run are those of its whole process: Python's start, compiling, a million steps, saving. One run after the other, so
-that they do not share the cores. What has finished is kept in `results.json`: an interrupted benchmark goes on where it was, and a
-run with other settings is made again. The curves go to `docs/images/ppo_scores.png` when all of them are there.
+The minutes of a run are those of its whole process: start of Python, compilation, a million steps, saving. Runs follow each other, so
+that they do not share the cores. Finished runs are stored in `results.json`: an interrupted benchmark continues, and a run with other
+settings is repeated. The curves go to `docs/images/ppo_scores.png` when all runs have finished.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ Results = dict[str, dict[str, Any]]
 
 
 def config_for(name: str, seed: int, quick: bool) -> OnPolicyConfig:
-    """The preset, with nothing evaluated: the score is that of the training itself."""
+    """The preset without evaluations: the score comes from the training episodes."""
     config = replace(PRESETS["gym_mujoco"](), task=name, seed=seed, eval_period=0, final_episodes=0)
     return replace(config, max_iterations=QUICK_ITERATIONS) if quick else config
 
 
 def run_one(config: OnPolicyConfig, folder: Path) -> dict[str, Any]:
-    """A new run as a person would start it, in a process of its own."""
+    """A new run, started from the command line in its own process."""
     path = folder / f"{config.task}_{config.seed}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
     asked = {
         "--preset": "gym_mujoco", "--seed": config.seed, "--max-iterations": config.max_iterations, "--run": path,
@@ -82,21 +82,21 @@ def run_one(config: OnPolicyConfig, folder: Path) -> dict[str, Any]:
 
 
 def settings(config: OnPolicyConfig) -> str:
-    """What makes a kept result worthless when it changes."""
+    """The settings of a run; a stored result is valid only for the same settings."""
     return json.dumps(dataclasses.asdict(config), sort_keys=True)
 
 
-def kept(file: Path) -> Results:
+def load(file: Path) -> Results:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def keep(results: Results, file: Path) -> None:
+def store(results: Results, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, json.dumps(results).encode())
 
 
 def draw(results: Results, seeds: tuple[int, ...], path: Path) -> None:
-    """A picture per environment, a line per seed, CleanRL's band across it."""
+    """One plot per environment, one line per seed, with CleanRL's band."""
     figure, axes = plt.subplots(1, len(PUBLISHED), figsize=(15, 3.6))
     for axis, (name, (mean, deviation)) in zip(axes, PUBLISHED.items(), strict=True):
         axis.axhspan(mean - deviation, mean + deviation, color="C7", alpha=0.3, label="CleanRL after 1M steps")
@@ -116,29 +116,29 @@ def draw(results: Results, seeds: tuple[int, ...], path: Path) -> None:
 def main(
     seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_ppo_scores")
 ) -> None:
-    """PPO's scores after a million steps, and the minutes they take.
+    """PPO's scores after a million steps, and the time in minutes.
 
     Args:
-        seeds: One run each, in each environment.
-        quick: 20 iterations and one seed, to see that it runs.
+        seeds: One run per seed and environment.
+        quick: 20 iterations and one seed, to check that it works.
         json: One JSON object instead of the table.
-        runs: Folder of all the runs, and of `results.json`.
+        runs: Folder for the runs and `results.json`.
     """
     seeds, file = (seeds[:1], runs / "quick.json") if quick else (seeds, runs / "results.json")
-    results = kept(file)
-    for seed in seeds:  # all environments first: something of everything is there early
+    results = load(file)
+    for seed in seeds:  # the first seed of all environments first
         for name in PUBLISHED:
             config, key = config_for(name, seed, quick), f"{name} {seed}"
             if results.get(key, {}).get("settings") != settings(config):
                 results[key] = run_one(config, runs)
-                keep(results, file)
+                store(results, file)
                 print(f"{key}: {results[key]['score']}, {results[key]['minutes']:.2f} minutes", file=sys.stderr)
     draw(results, seeds, runs / "quick.png" if quick else PICTURE)
     report = Report("ppo_scores", ("environment", "score", "of each seed", "CleanRL", "minutes"), TARGETS)
     for name, (mean, deviation) in PUBLISHED.items():
-        lived = [results[f"{name} {seed}"] for seed in seeds]
-        scores = np.array([result["score"] for result in lived], float)
-        minutes = [result["minutes"] for result in lived]
+        finished = [results[f"{name} {seed}"] for seed in seeds]
+        scores = np.array([result["score"] for result in finished], float)
+        minutes = [result["minutes"] for result in finished]
         report.figures |= {f"score_{name}": float(scores.mean()), f"minutes_{name}": float(np.mean(minutes))}
         report.row(
             name, f"{scores.mean():.0f}", ", ".join(f"{score:.0f}" for score in scores), f"{mean:.0f} ± {deviation:.0f}",

@@ -1,23 +1,23 @@
-"""How fast does PPO learn, and how fast could it?
+"""How fast is PPO, compared with other libraries and with the machine?
 
     python -m benchmarks.ppo_speed [--quick] [--json]
 
-* `learning_over_rsl_rl`: an iteration of 4096 environments x 24 steps, 48 numbers seen, 12 done, networks of 128 x 128 x 128, rsl_rl's
-  defaults (5 epochs, 4 mini-batches), our time over rsl_rl's. The environment costs nothing, on either side: it hands out what was drawn
-  beforehand. All else counts: choosing actions, storing, advantages, updates, our log.
-* `roofline_share`: the matrix products of that iteration, alone, over our time.
+* `learning_over_rsl_rl`: time of an iteration of 4096 environments x 24 steps, with 48 observation and 12 action numbers, networks of
+  128 x 128 x 128 and rsl_rl's defaults (5 epochs, 4 mini-batches); Tandem's time over rsl_rl's. On both sides the environment takes no
+  time: it returns arrays that were drawn in advance. All the rest counts: actions, storage, advantages, updates, Tandem's log.
+* `roofline_share`: time of the matrix products of that iteration alone, over Tandem's time.
 * `fps_over_sb3`: steps per second on HalfCheetah-v4, learning included; 64 environments, the preset `gym_mujoco` (2048 samples, 10 epochs,
-  mini-batches of 64), over Stable-Baselines3 with the same samples, updates and networks on as many environments, processes and threads
-  as suit it best.
-* `iteration_over_floor`: an iteration of 1024 x 24 on HalfCheetah-v4 with the preset `rsl_rl`, over what cannot be saved: the same
-  physics, replayed by `mujoco.batch` alone, plus the matrix products alone.
+  mini-batches of 64), over Stable-Baselines3 with the same samples, updates and networks and its fastest number of environments,
+  processes and threads.
+* `iteration_over_floor`: time of an iteration of 1024 x 24 on HalfCheetah-v4 with the preset `rsl_rl`, over the lower bound: the same
+  physics replayed by `mujoco.batch` alone, plus the matrix products alone.
 
-The peers are rsl_rl 5.5.1 and Stable-Baselines3 2.9.2 on PyTorch 2.13.0, in `.venv-peers`, which is made here. Everything in turns, in one
-run; a figure is the median over the turns of the ratio within a turn, because the machine's speed drifts.
+The other libraries are rsl_rl 5.5.1 and Stable-Baselines3 2.9.2 on PyTorch 2.13.0, in `.venv-peers`, which is installed here. All are
+measured in turns in one run. A figure is the median over the turns of the ratio within a turn, because the machine's speed drifts.
 
-A machine that does something else meanwhile makes every figure worthless, and not evenly so: PyTorch's threads, which wait for each other
-busily, lose several times what ours do. `impossible_turns` counts the turns in which something took less time than its own floor, and
-`load` is the number of processes that wanted a core when the benchmark began; both must be next to nothing.
+Other load on the machine makes the figures invalid, and unevenly: PyTorch's threads, which spin while they wait, lose several times what
+Tandem's do. `impossible_turns` counts the turns in which something was faster than its own lower bound, and `load` is the number of
+processes that wanted a core at the start; both must be almost zero.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ CHEETAH = "HalfCheetah-v4"
 
 
 class Still(VectorEnv):
-    """An environment that costs nothing: it hands out what was drawn beforehand. One step in a thousand is a time-out."""
+    """An environment that takes no time: it returns arrays that were drawn in advance. One step in a thousand is a time-out."""
 
     def __init__(self, num_envs: int) -> None:
         self.num_envs, self._turn = num_envs, 0
@@ -83,7 +83,7 @@ class Still(VectorEnv):
 
 
 class Recorded(BatchEnv):
-    """Remembers what its simulations were given, for the physics to be replayed alone."""
+    """Records the actions, so that the physics alone can be replayed."""
 
     def __init__(self, num_envs: int) -> None:
         task = Locomotion(CHEETAH)
@@ -97,7 +97,7 @@ class Recorded(BatchEnv):
         return super().step(actions)
 
     def physics_seconds(self, state: np.ndarray) -> float:
-        """The same steps from the same state, and nothing else. A time-out on the way is not replayed: it costs no physics."""
+        """Seconds of the same steps from the same state, without anything else. Time-outs are not replayed: they need no physics."""
         self._raw.state[:] = state
         began = time.perf_counter()
         for actions in self.given:
@@ -107,7 +107,7 @@ class Recorded(BatchEnv):
 
 
 def started(config: OnPolicyConfig, env: VectorEnv, folder: Path) -> OnPolicyRun:
-    """A run that has compiled what it needs."""
+    """A run after compilation."""
     run = RunFolder.create(folder, "ppo", config, env.task_spec)  # pyright: ignore[reportAttributeAccessIssue]
     run.loggers.add(TensorBoard(run.tensorboard))
     parts = OnPolicyRun(config, run, env, Display("quiet"))
@@ -125,33 +125,33 @@ def iteration_seconds(parts: OnPolicyRun, iterations: int) -> float:
 
 
 def endless(config: OnPolicyConfig) -> OnPolicyConfig:
-    """Nothing but iterations: no evaluation, no checkpoint."""
+    """The configuration without evaluations and checkpoints."""
     return replace(config, max_iterations=10**6, save_interval=10**6, eval_period=0)
 
 
 def products(config: OnPolicyConfig, seen: int, done: int) -> Counter[Product]:
-    """Every matrix product that an iteration cannot do without, and how often; the rows are those that the algorithm asks for."""
+    """Every matrix product that an iteration needs, and how often, with the number of rows that the algorithm asks for."""
     agent, count = config.agent, Counter[Product]()
     mini_batch, updates = config.samples // agent.num_mini_batches, agent.num_learning_epochs * agent.num_mini_batches
     networks = ((agent.actor_hidden_dims, done), (agent.critic_hidden_dims, 1))
     for hidden, outputs in networks:
         layers = list(zip((seen, *hidden), (*hidden, outputs), strict=True))
         for index, (i, o) in enumerate(layers):
-            count["nn", config.num_envs, i, o] += config.num_steps_per_env  # an action, or a value, of every step
+            count["nn", config.num_envs, i, o] += config.num_steps_per_env  # action and value of every step
             count["nn", mini_batch, i, o] += updates
             count["tn", mini_batch, i, o] += updates
-            count["nt", mini_batch, o, i] += updates * (index > 0)  # nobody asks for the gradient of an observation
+            count["nt", mini_batch, o, i] += updates * (index > 0)  # the gradient of an observation is not needed
     return +count
 
 
 def parts_of(product: Product) -> list[Product]:
-    """A product of many rows may be made at once or in parts that stay in the cache; the faster way counts."""
+    """A product of many rows can be computed at once or in parts that fit the cache; the faster way counts."""
     kind, rows, inputs, outputs = product
     return [product] + [(kind, CHUNK, inputs, outputs)] * (rows > CHUNK and rows % CHUNK == 0)
 
 
 class Roofline:
-    """Seconds of matrix products, each by the fastest of XLA, NumPy and PyTorch, measured anew at every turn."""
+    """Seconds of matrix products, each by the fastest of XLA, NumPy and PyTorch, measured at every turn."""
 
     def __init__(self, wanted: list[Counter[Product]], peers: Peers, seconds: float) -> None:
         self._wanted, self._peers, self._seconds = wanted, peers, seconds
@@ -172,10 +172,10 @@ class Roofline:
 
 
 def main(quick: bool = False, json: bool = False) -> None:
-    """Measure PPO against its peers and against the machine.
+    """Compare PPO with other libraries and with the machine.
 
     Args:
-        quick: Few and short turns: a look, not a measurement.
+        quick: Few and short turns, to check that it works.
         json: One JSON object instead of a table.
     """
     load = os.getloadavg()[0]
@@ -203,7 +203,7 @@ def main(quick: bool = False, json: bool = False) -> None:
             "hidden": agent.actor_hidden_dims,
         }
         _, setting = peers.ask(sb3=sb3_sizes, iterations=1)
-        lived: dict[str, list[float]] = {}
+        seconds: dict[str, list[float]] = {}
         for _ in range(turns):
             recorded.given.clear()
             state = np.array(recorded.batch.state)
@@ -217,10 +217,10 @@ def main(quick: bool = False, json: bool = False) -> None:
             }
             turn["roofline"], turn["floor_roofline"] = roofline.measure()
             for name, value in turn.items():
-                lived.setdefault(name, []).append(value)
+                seconds.setdefault(name, []).append(value)
     peers.close()
-    report = Report("ppo_speed", ("what", "median", "best turn", "notes"), TARGETS)
-    _fill(report, {name: np.array(values) for name, values in lived.items()}, setting)
+    report = Report("ppo_speed", ("program", "median", "best turn", "notes"), TARGETS)
+    _fill(report, {name: np.array(values) for name, values in seconds.items()}, setting)
     report.figures["load"] = load
     report.show(json)
     if not json:
@@ -230,7 +230,7 @@ def main(quick: bool = False, json: bool = False) -> None:
 def _fill(report: Report, seconds: dict[str, np.ndarray], setting: tuple[str, int, int]) -> None:
     kind, count, threads = setting
     for name, title, note in (
-        ("still", "Tandem, an iteration of 4096 x 24", f"{os.cpu_count()} cores, an environment that costs nothing"),
+        ("still", "Tandem, an iteration of 4096 x 24", f"{os.cpu_count()} cores, an environment that takes no time"),
         ("rsl_rl", "rsl_rl, the same", ""),
         ("roofline", "its matrix products alone", "each by the fastest of XLA, NumPy, PyTorch"),
         ("floor_iteration", f"Tandem, {CHEETAH}, 1024 x 24", "preset rsl_rl"),

@@ -1,4 +1,4 @@
-"""How every benchmark reports: a table for people, one JSON object for machines.
+"""The report of a benchmark: a table for people, or one JSON object for programs.
 
 {"name": .., "machine": {..}, "figures": {..}, "targets": {figure: [">=", value]}, "met": bool}
 """
@@ -20,7 +20,7 @@ _COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq}
 
 
 def machine_gflops(seconds: float = 0.5) -> float:
-    """What this machine's cores do in float32 matrix products, so that a time elsewhere can be compared."""
+    """This machine's speed in float32 matrix products, for comparing times between machines."""
     a = np.random.default_rng(0).standard_normal((1024, 1024)).astype(np.float32)
     a @ a
     start, products = time.perf_counter(), 0
@@ -32,7 +32,7 @@ def machine_gflops(seconds: float = 0.5) -> float:
 
 @dataclass
 class Report:
-    """Collects rows to read and figures to check against their targets."""
+    """Rows of a table, and figures that are compared with their targets."""
 
     name: str
     columns: tuple[str, ...]
@@ -45,7 +45,7 @@ class Report:
 
     def unmet(self) -> list[str]:
         return [
-            f"{name} = {self.figures[name]:.4g}, wanted {relation} {value:g}"
+            f"{name} = {self.figures[name]:.4g}, target {relation} {value:g}"
             for name, (relation, value) in self.targets.items()
             if name in self.figures and not _COMPARE[relation](self.figures[name], value)
         ]
@@ -63,10 +63,10 @@ class Report:
             table.add_row(*row)
         console = Console()
         console.print(table)
-        told = {row[0] for row in self.rows}
+        printed = {row[0] for row in self.rows}
         for name, value in self.figures.items():
-            if name not in told:
-                console.print(f"{name} = {value:.4g}" + (" (wanted {} {:g})".format(*self.targets[name]) if name in self.targets else ""))
+            if name not in printed:
+                console.print(f"{name} = {value:.4g}" + (" (target {} {:g})".format(*self.targets[name]) if name in self.targets else ""))
         for name in missing:
             console.print(f"[yellow]not measured[/]: {name}")
         for line in self.unmet():

@@ -1,4 +1,4 @@
-"""How fast could a learner be? The time of its matrix products alone, each by the fastest of XLA, NumPy and PyTorch."""
+"""The lower bound of a learner's time: its matrix products alone, each by the fastest of XLA, NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 Product = tuple[str, int, int, int]
-"""Kind, rows, inputs, outputs. `nn`: (rows, inputs) @ (inputs, outputs); `nt`: the second, `tn`: the first is given transposed."""
+"""Kind, rows, inputs, outputs. `nn`: (rows, inputs) @ (inputs, outputs); `nt`: the second factor is transposed, `tn`: the first."""
 SMALL = 1e8
-"""Operations of a product below which the call itself would count, so that several are made in one."""
+"""Products with fewer operations are computed several per call, so that the call overhead does not count."""
 
 
 def timed(call: Callable[[], object], seconds: float) -> float:
-    """Of one call, in about so many seconds."""
+    """Mean seconds of one call, measured for about `seconds`."""
     call()
     start, count = time.perf_counter(), 0
     while time.perf_counter() - start < seconds:
@@ -32,7 +32,7 @@ def product_with_numpy(product: Product, seconds: float) -> float:
 
 
 class XlaProduct:
-    """Small ones ten at a time, so that the call itself does not count."""
+    """A product in XLA; small ones ten per call, so that the call overhead does not count."""
 
     def __init__(self, product: Product) -> None:
         x, y = _operands(product)

@@ -1,11 +1,11 @@
-"""How much of the time of a simulated action is not physics?
+"""How much time do the environments add to the physics?
 
     python -m benchmarks.simulation [--quick] [--json]
 
-The gear is pressed onto the tip of the peg and moved about, so that it is in contact all the time. The same controls, recorded,
-are then replayed on the same model by `mujoco.batch` alone: what the environment adds to that is its overhead. HalfCheetah is the
-other extreme: five steps of cheap physics to an action, with random actions. Both are measured in turns, and the medians of the
-turns compared, because the machine's speed drifts.
+The gear is pressed onto the tip of the peg and moved about, so that it is always in contact. The recorded controls are then replayed on
+the same model by `mujoco.batch` alone: the difference is the overhead of the environment. HalfCheetah with random actions is the other
+extreme: five steps of cheap physics per action. Both are measured in turns and the medians of the turns are compared, because the
+machine's speed drifts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tandem.envs.gear_assembly.task import CONTROL, MM, GearOptions
 from tandem.envs.locomotion import Locomotion
 
 KNOWN = GearOptions(measured_xy_error=0, measured_z_error=0, measured_yaw_error=0, measured_phase_error=0)
-"""Nothing hidden: the gear stays on the tip where it is put."""
+"""No hidden errors: the gear stays on the tip where it is placed."""
 TARGETS = {
     "overhead_1": ("<=", 0.30),
     "overhead_64": ("<=", 0.15),
@@ -35,7 +35,7 @@ TARGETS = {
 
 
 class Pressing:
-    """An environment in contact, and the physics of the very same seconds."""
+    """An environment in contact, and a replay of its physics."""
 
     def __init__(self, num_envs: int, num_threads: int, steps: int) -> None:
         self.env = BatchEnv(GearAssembly(KNOWN), num_envs, num_threads=num_threads, autoreset=AutoresetMode.DISABLED)
@@ -53,7 +53,7 @@ class Pressing:
         self._record()
 
     def _record(self) -> None:
-        """The controls that the environment gives to the physics at each step."""
+        """Record the controls that the environment sends to the physics at each step."""
         self.controls = []
         rollout = self.env.batch.rollout
 
@@ -90,7 +90,7 @@ class Pressing:
 
 
 class Running:
-    """HalfCheetah with random actions, and the physics of the very same seconds."""
+    """HalfCheetah with random actions, and a replay of its physics."""
 
     def __init__(self, num_envs: int, num_threads: int, steps: int) -> None:
         task = Locomotion("HalfCheetah-v4")
@@ -120,7 +120,7 @@ class Running:
 
 
 def overhead(timed: Pressing | Running, turns: int) -> tuple[float, float, float]:
-    """Of the environment over its physics, and the seconds of both."""
+    """Relative overhead of the environment over its physics, and the seconds of both."""
     env_time, raw_time = np.array([(timed.time_environment(), timed.time_physics()) for _ in range(turns)]).T
     return float(np.median(env_time / raw_time) - 1), float(np.median(env_time)), float(np.median(raw_time))
 

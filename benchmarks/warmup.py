@@ -2,8 +2,8 @@
 
     python -m benchmarks.warmup [--seeds 0 1 2] [--quick] [--json]
 
-`pretrain_steps` 0, 200 and 500, and a cloned start (`--init-from`), each on the same demonstrations per seed: actor steps and minutes
-until an evaluation of 100 episodes reaches 90 %.
+Actor steps and minutes until an evaluation of 100 episodes reaches 90 %, with `pretrain_steps` 0, 200 and 500 and with a cloned start
+(`--init-from`), on the same demonstrations per seed.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ SOLVED = 0.9
 
 
 def until_solved(run: Path) -> tuple[float, float]:
-    """Minutes and actor steps at the first evaluation at or above 90 %; not a number where there was none."""
+    """Minutes and actor steps at the first evaluation at or above 90 %; NaN if there was none."""
     data = evaluations(run)
     reached = np.flatnonzero(data["success"] >= SOLVED)
     return (float(data["minutes"][reached[0]]), float(data["actor_step"][reached[0]])) if len(reached) else (np.nan, np.nan)
 
 
 def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_warmup")) -> None:
-    """Warm-up on demonstrations, or not.
+    """Compare starts with and without a warm-up on the demonstrations.
 
     Args:
-        seeds: Runs per variant.
-        quick: 600 learner steps and one seed, to see that it runs.
+        seeds: One run per seed and variant.
+        quick: 600 learner steps and one seed, to check that it works.
         json: One JSON object instead of the table.
-        runs: Folder of all the runs.
+        runs: Folder for the runs.
     """
     runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
     seeds = seeds[:1] if quick else seeds
@@ -52,7 +52,7 @@ def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = F
     report = Report("warmup", ("start", "solved", "minutes to 90 %", "actor steps to 90 %", "of each seed (minutes)"), {})
     points: dict[str, np.ndarray] = {}
     for name, pretrain in VARIANTS.items():
-        lived = []
+        solved_at = []
         for seed in seeds:
             folder = runs / f"demos_{seed}"
             demos = next(iter(sorted(folder.glob("*.db"))), None) or record_demos(make(TASK), make_expert(TASK, seed), 25, folder, seed)
@@ -63,7 +63,7 @@ def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = F
                 seed=seed,
                 pretrain_steps=pretrain or 0,
                 stop_success=SOLVED,
-                stop_evaluations=1,  # the time to the first 90 % is all that is asked
+                stop_evaluations=1,  # only the time to the first 90 % counts
                 final_episodes=0,
                 max_steps=600 if quick else 8000,
             )
@@ -73,8 +73,8 @@ def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = F
                 clone_demos(CloneArgs(TASK, (demos,), BCConfig(), seed=seed, final_episodes=0), start, display)
             path = runs / f"{name.replace(' ', '_')}_{seed}"
             train(config, path, display, init_from=start)
-            lived.append(until_solved(path))
-        minutes, steps = np.array(lived).T
+            solved_at.append(until_solved(path))
+        minutes, steps = np.array(solved_at).T
         solved = int(np.isfinite(minutes).sum())
         key = name.replace(" ", "_").replace("-", "_")
         report.figures |= {f"{key}_minutes": float(np.nanmean(minutes)) if solved else float("nan"), f"{key}_solved": solved}

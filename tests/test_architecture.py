@@ -1,4 +1,4 @@
-"""Imports point one way, and the actor's side of the world does not need JAX."""
+"""Imports point one way, and the programs of a robot's computer do not import JAX."""
 
 import ast
 import subprocess
@@ -30,7 +30,7 @@ ORDER = (
     "programs",
     "cli",
 )
-"""In which a step travels. Each imports only from those before it, also where an import stands inside a function."""
+"""The order in which a step travels. Each part imports only from those before it; imports inside functions count too."""
 WITHOUT_JAX = (
     "tandem.cli",
     "tandem.envs.registry",
@@ -73,18 +73,18 @@ def test_imports_point_one_way() -> None:
         part = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
         if part == "__init__":
             continue
-        assert part in ORDER, f"{part} has no place in the order yet"
+        assert part in ORDER, f"add {part} to ORDER"
         allowed = {*ORDER[: ORDER.index(part) + 1], "__version__"}
         wrong += [f"{file.relative_to(PACKAGE)} imports {other}" for other in imported(file) - allowed]
     assert not wrong, "\n".join(wrong)
 
 
-def test_what_a_robots_computer_runs_does_not_import_jax() -> None:
+def test_programs_of_a_robots_computer_do_not_import_jax() -> None:
     code = f"import sys, {', '.join(WITHOUT_JAX)}; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
-def test_no_unsafe_reading_anywhere() -> None:
+def test_no_eval_exec_or_pickle_load() -> None:
     """No eval, no exec, no pickle.load; the one unpickler is the restricted one of data/hil_serl.py."""
     for file in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):

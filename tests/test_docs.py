@@ -37,10 +37,25 @@ def test_every_place_in_the_code_named_on_a_page_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_named_on_a_page_exists(page: Path) -> None:
+    for name in re.findall(r"`((?!RUN/)[\w.-]+/[\w./-]+\.(?:py|toml|xml|md))`", page.read_text()):
+        assert any((folder / name).exists() for folder in (PACKAGE, ROOT)), f"{page.name} names {name}"
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_link_and_picture_of_a_page_exists(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        if not target.startswith(("http:", "https:")):
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, _, anchor in (link.partition("#") for link in re.findall(r"\]\(([^)]+)\)", page.read_text())):
+        if target.startswith(("http:", "https:")):
+            continue
+        path = page.parent / target if target else page
+        assert path.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(path), f"{page.name} links to {target}#{anchor}"
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])

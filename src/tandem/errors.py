@@ -1,34 +1,34 @@
-"""Every failure that Tandem names, drawn once.
+"""The tree of errors.
 
     TandemError
-    ├── ConfigError            what was asked for cannot be (unknown task, bad option)
+    ├── ConfigError            an invalid request (unknown task, bad option)
     │   ├── UnknownTaskError
     │   └── PackageMissing     an optional package is not installed; the message says what to type
-    ├── SpecMismatch           two ends, or a file and a task, disagree on observations or actions
-    ├── ActionError            an action of the wrong shape, or not finite
-    ├── SimulationDiverged     the physics left the finite numbers
-    ├── NotFinite              an environment, or learning itself, gave a number that is none
-    ├── RenderingUnavailable   no OpenGL to draw with
-    ├── DeviceError            a device of the person who steers cannot be used
-    │   └── DeviceLost         it was there, and is gone
-    ├── DataError              a file of data cannot be used
+    ├── SpecMismatch           two processes, or a file and a task, disagree on observations or actions
+    ├── ActionError            an action has the wrong shape, or a NaN or infinite value
+    ├── SimulationDiverged     the physics produced NaN or infinite values
+    ├── NotFinite              an environment or an update produced a NaN or infinite value
+    ├── RenderingUnavailable   there is no OpenGL library to render with
+    ├── DeviceError            an input device (SpaceMouse, gamepad) cannot be used
+    │   └── DeviceLost         it was connected and has been disconnected
+    ├── DataError              a data file cannot be used
     │   ├── FileMissing
-    │   ├── FileUnreadable     truncated, foreign, or of another version
-    │   ├── UnsafePickle       a pickle that asks for more than arrays and plain containers
-    │   └── InvalidTransition  NaN, wrong shape, missing entry: named with its place
-    ├── StorageFull            the disk took no more; what was written before is intact
+    │   ├── FileUnreadable     truncated, of another program, or of another version
+    │   ├── UnsafePickle       a pickle with more than arrays and plain containers
+    │   └── InvalidTransition  NaN, wrong shape or missing entry; the message gives the position
+    ├── StorageFull            the disk is full; the data written before is intact
     └── LinkError              actor and hub cannot work together
-        ├── HubUnreachable     nobody answers at that address
-        ├── HubBusy            as many actors as the hub takes are connected, or another hub has the run
-        ├── WrongToken         the hub does not know who is asking
-        ├── UntrustedCertificate   the actor does not know who is answering
-        ├── ProtocolMismatch   the two ends speak different versions, or one of them does not speak the protocol at all
-        ├── OtherTask          the hub's run is of another task
+        ├── HubUnreachable     no answer from this address
+        ├── HubBusy            the hub has its maximum number of actors, or another hub has the run
+        ├── WrongToken         the hub does not accept the token
+        ├── UntrustedCertificate   the actor does not trust the hub's certificate
+        ├── ProtocolMismatch   the two sides use different protocol versions, or one does not use the protocol at all
+        ├── OtherTask          the hub's run has another task
         ├── OtherRun           the hub serves another run than the one this actor joined
-        └── LinkSpecMismatch   also a SpecMismatch: the same task, but other observations or actions
+        └── LinkSpecMismatch   also a SpecMismatch: the same task with other observations or actions
 
 A message names the object, what it got, what was expected, the likely cause and what to do.
-The command line prints it without a traceback; anything that is not a TandemError is a bug.
+The command line prints it without a traceback; any other exception is a bug.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 
 class TandemError(Exception):
-    """A failure with a message that was written for the person who reads it."""
+    """An error whose message is written for the user."""
 
 
 class ConfigError(TandemError):

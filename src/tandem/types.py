@@ -147,7 +147,7 @@ class Transition:
     terminated: bool
     """The task ended here (success, failure): there is no future to value."""
     truncated: bool
-    """The episode was cut (time-out): the future has a value, only it was not lived."""
+    """The episode was cut off by time: bootstrap from `next_observation`."""
     intervened: bool = False
     """A person (or a script standing in for one) chose this action."""
     success: bool = False
@@ -157,7 +157,7 @@ class Transition:
     policy_version: int = -1
     """The policy that proposed the action; -1 where there was none (a demonstration, a random step)."""
     source: str = ""
-    """The process that made it; with `seq` it names this step in all the world."""
+    """The process that made the step; (source, seq) is globally unique."""
     seq: int = -1
 
     @property
