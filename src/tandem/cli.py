@@ -60,7 +60,7 @@ def record(
         mapping: File that says what sticks and buttons do.
     """
     from tandem.data.report import format_report, inspect
-    from tandem.envs.registry import make, make_expert
+    from tandem.envs.registry import make_env, make_expert
     from tandem.programs.record import record_demos
 
     if demos < 1:
@@ -71,12 +71,11 @@ def record(
             _say(console, format_report(inspect(path)))
         _say(console, f"wrote {path}")
         return
-    env = make(task)
+    env = make_env(task)
     if operator.startswith("policy:"):
         from tandem.acting.policy import PolicyOperator, load_any_policy
 
-        spec = env.get_wrapper_attr("task_spec")
-        person = PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=spec)[0], spec)
+        person = PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=env.spec)[0], env.spec)
     elif operator == "scripted":
         person = make_expert(task, seed)
     else:
@@ -156,9 +155,9 @@ def demos(action: Annotated[Literal["inspect", "validate"], tyro.conf.Positional
 
     spec = None
     if task is not None:
-        from tandem.envs.registry import make
+        from tandem.envs.registry import spec_for
 
-        spec = make(task).get_wrapper_attr("task_spec")
+        spec = spec_for(task)
     if action == "inspect":
         _say(console, format_report(inspect(file, spec)))
         return 0
@@ -198,8 +197,7 @@ def play(
     screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if not screen and sys.platform == "linux":
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
-    from tandem.envs.registry import TASKS, make, make_expert
-    from tandem.envs.single import SingleEnv
+    from tandem.envs.registry import TASKS, make_env, make_expert
     from tandem.programs.play import film_episodes, show_live
     from tandem.teleop.operator import Fumbling, Still
 
@@ -208,15 +206,16 @@ def play(
         from tandem.acting.policy import PolicyOperator
 
         task, person = spec.task, PolicyOperator(chosen, spec)
-        env = make(task, render_mode="rgb_array", size=size)
+        env = make_env(task, render=True, size=size)
     else:
         task = what
-        env = make(task, render_mode="rgb_array", size=size)
-        action_dim = env.get_wrapper_attr("task_spec").action_dim
+        env = make_env(task, render=True, size=size)
+        action_dim = env.spec.action_dim
         idle = {"zero": lambda: Still(action_dim), "random": lambda: Fumbling(action_dim, seed)}
         person = idle[operator]() if operator in idle else make_expert(task, seed)
-    if screen and not film and isinstance(env, SingleEnv):
-        show_live(env, person, seed)
+    physics = env.physics() if screen and not film else None
+    if physics is not None:
+        show_live(env, physics, person, seed)
         return
     with console.status(f"filming {episodes} episodes of {task} ({person.name})"):
         name = f"{task.replace(':', '_').replace('/', '_')}_{person.name}"
@@ -369,11 +368,9 @@ def _policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[An
 
     if policy is None:
         return load_any_policy(Path(what), which)
-    from tandem.envs.registry import make
+    from tandem.envs.registry import spec_for
 
-    env = make(what)
-    spec = env.get_wrapper_attr("task_spec")
-    env.close()
+    spec = spec_for(what)
     return load_any_policy(policy, which, spec)[0], spec
 
 
@@ -445,11 +442,11 @@ def evaluate(
 
 
 def _scripted_demos(task: str, demos: int, run: Path, seed: int, quiet: bool) -> Path:
-    from tandem.envs.registry import make, make_expert
+    from tandem.envs.registry import make_env, make_expert
     from tandem.programs.record import record_demos
 
     with _recording_bar(task, demos, quiet) as update:
-        return record_demos(make(task), make_expert(task, seed), demos, run.parent / f"{run.name}_demos", seed, on_episode=update)
+        return record_demos(make_env(task), make_expert(task, seed), demos, run.parent / f"{run.name}_demos", seed, on_episode=update)
 
 
 @contextlib.contextmanager

@@ -7,17 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 
 from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout, Shape
-from tandem.envs.batch import BatchEnv
+from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError, NotFinite
 from tandem.networks.normaliser import Moments, Normaliser
 from tandem.observations import Layout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.episodes import BatchEpisodes
-from tandem.types import Metrics, Observation, Spec
+from tandem.types import Metrics, Observation
 
 Act = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """Normalised observations (N, D), standard normal noise (N, action_dim) and what is remembered (N, size) -> actions as they are drawn, not
@@ -27,9 +27,9 @@ clipped, and what is remembered after them. Most policies remember nothing: a si
 class Collector:
     """Holds the environments, the normaliser they are seen through, and the rollout they fill."""
 
-    def __init__(self, config: OnPolicyConfig, env: VectorEnv, memory_dim: int = 0, mirror: Mirror | None = None) -> None:
+    def __init__(self, config: OnPolicyConfig, env: RolloutEnv, memory_dim: int = 0, mirror: Mirror | None = None) -> None:
         self.env, self._config, self._mirror = env, config, mirror
-        self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+        self.spec = env.task_spec
         self._layout = Layout(self.spec)
         mode = (env.metadata or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
         if mode != AutoresetMode.SAME_STEP:
@@ -66,12 +66,8 @@ class Collector:
             self._age()
 
     def _age(self) -> None:
-        if not hasattr(self.env, "set_elapsed"):
-            raise ConfigError(
-                f"init_at_random_ep_len: environment '{self.spec.task}' counts its own steps and cannot be told to begin elsewhere"
-            )
         ages = np.random.default_rng([self._config.seed, 3]).integers(0, self.spec.max_episode_steps, self._config.num_envs)
-        self.env.set_elapsed(ages)  # pyright: ignore[reportAttributeAccessIssue]
+        self.env.set_elapsed(ages)
         self.episodes.skip_open()
 
     @property
@@ -83,7 +79,7 @@ class Collector:
         """One rollout. An action is stored as it was drawn; the environment gets it clipped."""
         self.rollout.clear()
         self.rollout.memory[:] = self._memory
-        self.before = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
+        self.before = self.env.state() if self.env.saves else None
         self.acted = []
         terms: dict[str, list[np.ndarray]] = {}
         shape = self._config.num_envs, self.spec.action_dim
@@ -113,8 +109,7 @@ class Collector:
             self.normaliser.take_down(np.stack(seen))
             if self._mirror is not None:  # so that what is normalised and then mirrored is what is mirrored and then normalised
                 self.normaliser.take_down(self._mirror.observations(np.stack(seen)))
-        figures = self.env.task.figures() if isinstance(self.env, BatchEnv) else {}
-        self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in (terms | figures).items()}
+        self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in (terms | self.env.figures()).items()}
         return self.rollout
 
     def _reached(self, ended: np.ndarray, info: dict[str, Any]) -> np.ndarray:
@@ -150,10 +145,7 @@ class Collector:
 
     def state(self) -> dict[str, Any]:
         """All that decides what comes next; simulations that cannot be saved are left out and begin new episodes."""
-        env_state = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
-        if env_state is not None:
-            env_state["streams"] = json.dumps(env_state["streams"])  # 128-bit integers, which msgpack has none of
-        return {"env": env_state, "memory": np.array(self._memory), **self.without_simulations()}
+        return {"env": self.env.state() if self.env.saves else None, "memory": np.array(self._memory), **self.without_simulations()}
 
     def without_simulations(self) -> dict[str, Any]:
         """The same without the simulations, and what the policy remembers of them."""
@@ -172,9 +164,7 @@ class Collector:
         exact = state.get("env") is not None
         self.episodes.restore(state["episodes"], open_too=exact)
         if exact:
-            streams = json.loads(state["env"]["streams"])
-            observation = self.env.restore({**state["env"], "streams": streams})  # pyright: ignore[reportAttributeAccessIssue]
-            self._raw = self._seen(observation, "the saved observation")
+            self._raw = self._seen(self.env.restore(state["env"]), "the saved observation")
             self._memory = np.array(state["memory"])
         else:
             self.begin()

@@ -265,7 +265,7 @@ class DistillRun:
 def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
     """Teach until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_batch(args.task, args.config.num_envs)
-    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    spec = env.task_spec
     teacher = load_policy(args.teacher, spec=spec)[0]
     agent_for(args.config.on_policy(args.task), spec)  # what cannot be is refused before there is a folder
     run = RunFolder.create(path, args, spec)

@@ -22,19 +22,21 @@ from typing import Annotated, Literal
 import tyro
 
 from tandem.acting.actor import Actor, OwnPolicy
+from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import ControlLoop, Watch
 from tandem.acting.limits import Limits, settings_for
 from tandem.acting.operators import make_operators, open_hand
-from tandem.acting.photographs import Photographs
 from tandem.acting.policy import act_with, load_any_policy
-from tandem.acting.showing import Showing
-from tandem.envs.registry import TASKS, make_batch
+from tandem.acting.rewards import reward_source
+from tandem.acting.view_stream import ViewStream
+from tandem.envs.registry import TASKS, make_env
 from tandem.envs.scenery import Scenery
+from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
 from tandem.runs.broken import FOLDER
 from tandem.teleop.mapping import axis_names
-from tandem.types import ForeignPolicy, Spec
+from tandem.types import ForeignPolicy
 
 DEFAULT_PORT = 5588
 """Where a learner listens unless told otherwise."""
@@ -92,8 +94,9 @@ def act(
 ) -> int:
     """Act until told to stop; returns the steps that the learner does not have yet (they are in the spool)."""
     token, address = _token(args), _address(args)
-    env = make_batch(args.task, args.num_envs, num_threads=args.threads)
-    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    env = make_env(args.task, args.num_envs, num_threads=args.threads)
+    spec = env.spec
+    _check_pace(args, env)
     chosen = None if args.policy is None else load_any_policy(args.policy, spec=spec)[0]
     limits = Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits))
     hand = open_hand(args.operator, spec, args.mapping)  # before anything is joined: a device that is not there joins nothing
@@ -132,20 +135,16 @@ def act(
         broken=(args.run or args.spool.parent) / FOLDER,
         own_policy=own,
         limits=limits,
-        reward_source="person" if settings.get("reward_source") == "person" else "simulation",
+        rewards=reward_source("person" if settings.get("reward_source") == "person" else "simulation", args.num_envs),
     )
-    photographs = Photographs(env, client, say)
-    showing = Showing(
-        actor,
-        client,
-        lambda: Scenery(env, axis_names(spec.action_dim), spec.control_hz, _camera(args.task)),
-        take_picture=photographs.take,
-    )
+    cameras = CameraStream(env, client, say)
+    scenery = lambda: Scenery(env, axis_names(spec.action_dim), _camera(args.task))  # noqa: E731  made when somebody watches
+    views = ViewStream(actor, client, scenery, take_picture=cameras.take)
     loop = ControlLoop(
         actor,
         client,
         steering,
-        showing,
+        views,
         realtime=args.pace == "realtime",
         stopped=stopped,
         say=say,
@@ -157,7 +156,7 @@ def act(
         loop.run()
     finally:
         loop.close()
-        photographs.close()
+        cameras.close()
         left = client.close()
         env.close()
     say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))
@@ -170,6 +169,18 @@ def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     return act(args, say, stop.is_set, watch)
+
+
+def _check_pace(args: ActorArgs, env: TaskEnv) -> None:
+    """A real robot is neither driven as fast as the learner allows, nor without limits."""
+    able = env.capabilities
+    if able.clock == "real" and args.pace != "realtime":
+        raise ConfigError(f"environment '{args.task}' runs in real time (its clock is real): add --pace realtime, got --pace {args.pace}")
+    if able.needs_limits and args.limits is None:
+        raise ConfigError(
+            f"environment '{args.task}' moves a robot and has no limits of its own: give a file of speed, force and workspace limits with "
+            f"--limits FILE (docs/person-in-the-loop.md); an empty file limits nothing"
+        )
 
 
 def _camera(task: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tandem.acting.policy import policy_to_start_from
 from tandem.data.demos import load_demos
-from tandem.envs.registry import make_batch
+from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.link.folder import run_token
 from tandem.off_policy.config import TrainConfig
@@ -18,7 +18,6 @@ from tandem.programs.processes import Part, actor_part, hub_part, supervise, tra
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, plain
 from tandem.runs.loggers import WandB
-from tandem.types import Spec
 
 
 def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Display) -> dict[str, Any]:
@@ -71,9 +70,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
     """The run folder; what cannot be used is refused before there is one."""
     if asked.resume is not None:
         return RunFolder.open(path)
-    env = make_batch(config.task, 1)
-    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
-    env.close()
+    spec = spec_for(config.task)
     for file in config.demos:
         load_demos(file, spec)
     if asked.init_from is not None:

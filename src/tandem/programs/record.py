@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import gymnasium
+import numpy as np
 
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
+from tandem.envs.task_env import TaskEnv
 from tandem.errors import DataError
 from tandem.teleop.operator import Operator
-from tandem.types import Transition
+from tandem.types import Transition, first_row
 
 GIVE_UP_AFTER = 50
 """Failures in a row after which this operator cannot do the task."""
 
 
 def record_demos(
-    env: gymnasium.Env,
+    env: TaskEnv,
     operator: Operator,
     demos: int,
     folder: Path,
@@ -31,7 +32,7 @@ def record_demos(
     the first to finish. Attempt i starts from seed + i.
     """
     kept = failed = failed_in_a_row = 0
-    with DemoWriter(folder, env.get_wrapper_attr("task_spec"), operator=operator.name, seed=seed) as writer:
+    with DemoWriter(folder, env.spec, operator=operator.name, seed=seed) as writer:
         try:
             while kept < demos:
                 episode = play_episode(env, operator, seed + kept + failed)
@@ -57,15 +58,16 @@ def _kept(writer: DemoWriter, demos: int) -> str:
     return f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}, which can be loaded as it is."
 
 
-def play_episode(env: gymnasium.Env, operator: Operator, seed: int) -> list[Transition]:
+def play_episode(env: TaskEnv, operator: Operator, seed: int) -> list[Transition]:
     """One episode by an operator alone, as transitions."""
-    recorder = EpisodeRecorder(env.get_wrapper_attr("task_spec"), source="")
-    observation, _ = env.reset(seed=seed)
+    recorder = EpisodeRecorder(env.spec, source="")
+    observation = first_row(env.reset([0], [seed]))
     operator.reset()
     recorder.begin(observation)
     episode: list[Transition] = []
     while not (episode and episode[-1].last):
         action, by_human = operator.decide(observation, None)
-        observation, reward, terminated, truncated, info = env.step(action)
-        episode.append(recorder.record(action, observation, float(reward), terminated, truncated, info, intervened=by_human))
+        step = env.step(np.asarray(action)[None])
+        observation = first_row(step.observation)
+        episode.append(recorder.record(action, step, intervened=by_human))
     return episode

@@ -344,7 +344,7 @@ class Page {
   }
 
   label(success) {
-    this.order({ do: "robot", command: "label", detail: { success } });
+    this.order({ do: "robot", command: "label", detail: { success, episode: this.view?.episode } });
   }
 
   record(what) {
