@@ -26,7 +26,7 @@ import tyro
 import tandem.off_policy.sync
 from benchmarks.report import Report
 from tandem.agents.sac_config import SACConfig
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train
@@ -99,7 +99,7 @@ def main(quick: bool = False, json: bool = False, runs: Path = Path("runs/benchm
         runs: Folder for the runs.
     """
     folder, steps = runs / time.strftime("%Y-%m-%d_%H-%M-%S"), LEARNER_STEPS // (20 if quick else 1)
-    demos = record_demos(make("reach"), make_expert("reach", 0), 10, folder / "demos", 0)
+    demos = record_demos(make_env("reach"), make_expert("reach", 0), 10, folder / "demos", 0)
     healthy = make_run(folder / "healthy", demos, steps, InprocLink)
     deaf = make_run(folder / "deaf", demos, steps, DeafLink)
     report = Report("doctor", ("run", "steps", "seconds", "findings"), TARGETS)

@@ -20,7 +20,7 @@ from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import wilson
 from tandem.agents.bc import BCConfig
 from tandem.data.report import inspect
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
@@ -43,7 +43,7 @@ TARGETS = {
 def one_seed(seed: int, runs: Path, display: Display, quick: bool) -> dict[str, Any]:
     """Record demonstrations, train RLPD and both clones. `minutes`: from the first demonstration to the last evaluation of RLPD."""
     began = time.monotonic()
-    demos = record_demos(make(TASK), make_expert(TASK, seed), DEMOS, runs / f"demos_{seed}", seed)
+    demos = record_demos(make_env(TASK), make_expert(TASK, seed), DEMOS, runs / f"demos_{seed}", seed)
     config = replace(RECIPES[TASK](), task=TASK, demos=(demos,), seed=seed)
     if quick:
         config = replace(config, max_minutes=1.0, final_episodes=20)
@@ -57,7 +57,7 @@ def one_seed(seed: int, runs: Path, display: Display, quick: bool) -> dict[str, 
 
 def by_operator(operator: Any, episodes: int) -> int:
     """Number of successes of an operator instead of a learned policy."""
-    env = make(TASK)
+    env = make_env(TASK)
     return sum(play_episode(env, operator, seed)[-1].success for seed in episode_seeds(0, "final", episodes))
 
 

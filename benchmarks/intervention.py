@@ -38,7 +38,7 @@ import tyro
 from benchmarks.report import Report
 from tandem.acting.actor import Actor
 from tandem.data.journal import Journal
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert, spec_for
 from tandem.link.client import ActorClient
 from tandem.link.hub import Hub
 from tandem.link.trainer_end import TrainerEnd
@@ -124,7 +124,7 @@ def act_there(run: Path, spool: Path, done: Connection) -> None:
     """The actor's process; sends each executed action with its time (all processes of a machine share one monotonic clock)."""
 
     def report(actor: Actor, client: ActorClient) -> tuple[str, ...]:
-        done.send((time.monotonic(), actor.lived[0].action.tolist(), actor.lived[0].intervened))
+        done.send((time.monotonic(), actor.transitions[0].action.tolist(), actor.transitions[0].intervened))
         return ()
 
     act(ActorArgs(TASK, run=run, spool=spool, pace="realtime", name="measured", threads=1), lambda line: None, watch=report)
@@ -153,7 +153,7 @@ def processes(*targets: tuple[Any, tuple[Any, ...]]) -> Iterator[None]:
 
 def key_to_action(samples: int) -> np.ndarray:
     """Milliseconds from `steer` to the executed action, at times independent of the control period."""
-    spec: Spec = make(TASK).get_wrapper_attr("task_spec")
+    spec: Spec = spec_for(TASK)
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
         RunFolder.create(run, "rlpd", replace(RECIPES[TASK](), task=TASK), spec)
@@ -230,7 +230,7 @@ def main(
     display = Display("quiet" if json else "lines")
     outcomes: dict[str, list[Outcome]] = {"person:scripted": [], "none": []}
     for seed in seeds[:1] if quick else seeds:
-        demos = record_demos(make(TASK), make_expert(TASK, seed), DEMOS, runs / f"demos_{seed}", seed)
+        demos = record_demos(make_env(TASK), make_expert(TASK, seed), DEMOS, runs / f"demos_{seed}", seed)
         for operator, done in outcomes.items():
             done.append(one_run(seed, operator, demos, runs / f"{operator.replace(':', '_')}_{seed}", display, quick, imitation))
     helped, alone = outcomes["person:scripted"], outcomes["none"]

@@ -36,7 +36,7 @@ import tyro
 from benchmarks.intervention import processes, steady, work
 from benchmarks.link import CONTEXT, STATE_SPEC, HubProcess, Processes, Steps, Trainer, burn, connected
 from benchmarks.report import Report
-from tandem.envs.registry import make
+from tandem.envs.registry import spec_for
 from tandem.link.messages import Scene, View
 from tandem.link.trainer_end import TrainerEnd
 from tandem.off_policy.recipes import RECIPES
@@ -247,7 +247,7 @@ def gear_actor(run: Path, spool: Path) -> None:
 @contextlib.contextmanager
 def steered_run() -> Iterator[str]:
     """The gear assembly at 10 Hz, its page, and a busy process per core; yields the link to the page."""
-    spec: Spec = make("gear_assembly").get_wrapper_attr("task_spec")
+    spec: Spec = spec_for("gear_assembly")
     with tempfile.TemporaryDirectory() as name:
         run = Path(name) / "run"
         folder = RunFolder.create(run, "rlpd", replace(RECIPES["gear_assembly"](), task="gear_assembly"), spec)

@@ -24,7 +24,7 @@ import tyro
 from benchmarks.plots import evaluations, success_curves
 from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import wilson
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
 from tandem.on_policy.presets import PRESETS
@@ -40,7 +40,7 @@ PICTURE = Path(__file__).parents[1] / "docs" / "images" / "ppo_gear.png"
 
 def rlpd_run(folder: Path, display: Display) -> Path:
     """Train RLPD as `make train` does."""
-    demos = record_demos(make(TASK), make_expert(TASK, 0), 25, folder / "demos", 0)
+    demos = record_demos(make_env(TASK), make_expert(TASK, 0), 25, folder / "demos", 0)
     train(replace(RECIPES[TASK](), task=TASK, demos=(demos,)), folder / "rlpd", display)
     return folder / "rlpd"
 

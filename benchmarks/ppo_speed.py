@@ -33,7 +33,6 @@ from typing import Any
 import mujoco.batch
 import numpy as np
 import tyro
-from gymnasium.vector import VectorEnv
 
 from benchmarks.peers import Peers
 from benchmarks.report import Report, machine_gflops
@@ -41,6 +40,7 @@ from benchmarks.roofline import Product, XlaProduct, product_with_numpy
 from tandem.agents.packing import CHUNK
 from tandem.envs.batch import BatchEnv
 from tandem.envs.locomotion import Locomotion
+from tandem.envs.task_env import RolloutEnv
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.presets import PRESETS
 from tandem.on_policy.run import OnPolicyRun
@@ -61,11 +61,14 @@ SEEN, DONE, HIDDEN = 48, 12, (128, 128, 128)
 CHEETAH = "HalfCheetah-v4"
 
 
-class Still(VectorEnv):
+class Still:
     """An environment that takes no time: it returns arrays that were drawn in advance. One step in a thousand is a time-out."""
+
+    saves, symmetry = False, None
 
     def __init__(self, num_envs: int) -> None:
         self.num_envs, self._turn = num_envs, 0
+        self.metadata: dict[str, Any] = {}
         self.task_spec = Spec("still", {"state": Entry((SEEN,))}, Entry((DONE,)), control_hz=50.0, max_episode_steps=1000)
         random = np.random.default_rng(0)
         self._states = [{"state": random.standard_normal((num_envs, SEEN), dtype=np.float32)} for _ in range(8)]
@@ -80,6 +83,21 @@ class Still(VectorEnv):
         last, self._turn = self._turn, (self._turn + 1) % 8
         info = {"success": self._never, "final_obs": self._states[last]}
         return self._states[self._turn], self._rewards[self._turn], self._never, self._ends[self._turn], info
+
+    def figures(self) -> dict[str, float]:
+        return {}
+
+    def set_elapsed(self, steps: np.ndarray) -> None:
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def restore(self, state: dict[str, Any]) -> Observation:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
 
 
 class Recorded(BatchEnv):
@@ -106,9 +124,9 @@ class Recorded(BatchEnv):
         return time.perf_counter() - began
 
 
-def started(config: OnPolicyConfig, env: VectorEnv, folder: Path) -> OnPolicyRun:
+def started(config: OnPolicyConfig, env: RolloutEnv, folder: Path) -> OnPolicyRun:
     """A run after compilation."""
-    run = RunFolder.create(folder, "ppo", config, env.task_spec)  # pyright: ignore[reportAttributeAccessIssue]
+    run = RunFolder.create(folder, "ppo", config, env.task_spec)
     run.loggers.add(TensorBoard(run.tensorboard))
     parts = OnPolicyRun(config, run, env, Display("quiet"))
     parts.collector.begin()

@@ -18,7 +18,7 @@ import tyro
 from benchmarks.plots import evaluations, points_by_variant, success_curves
 from benchmarks.report import Report, machine_gflops
 from tandem.agents.bc import BCConfig
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
@@ -55,7 +55,7 @@ def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = F
         solved_at = []
         for seed in seeds:
             folder = runs / f"demos_{seed}"
-            demos = next(iter(sorted(folder.glob("*.db"))), None) or record_demos(make(TASK), make_expert(TASK, seed), 25, folder, seed)
+            demos = next(iter(sorted(folder.glob("*.db"))), None) or record_demos(make_env(TASK), make_expert(TASK, seed), 25, folder, seed)
             config = replace(
                 RECIPES[TASK](),
                 task=TASK,

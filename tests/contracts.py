@@ -13,6 +13,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
 from tandem.envs.batch import BatchEnv
+from tandem.envs.simulated import SimulatedEnv
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Task
 from tandem.errors import ActionError, ConfigError
@@ -70,10 +71,10 @@ class TaskContract:
     # physical quantities have no bounds to declare, and our environments are made by our own registry
     @pytest.mark.filterwarnings("ignore:.*A Box observation space (minimum|maximum) value is -?infinity", "ignore:.*no `spec`")
     def test_gymnasium_finds_nothing_to_complain_about(self) -> None:
-        check_env(SingleEnv(self.make_task()), skip_render_check=True)
+        check_env(SingleEnv(SimulatedEnv(self.make_task())), skip_render_check=True)
 
     def test_the_spec_describes_what_comes_out(self) -> None:
-        env = SingleEnv(self.make_task())
+        env = SingleEnv(SimulatedEnv(self.make_task()))
         observation, _ = env.reset(seed=0)
         assert list(observation) == list(env.task_spec.observation)
         for name, entry in env.task_spec.observation.items():
@@ -101,7 +102,7 @@ class TaskContract:
     def test_a_batch_of_one_and_a_single_env_are_the_same(self) -> None:
         actions = self.actions(1)
         batch = self.trajectory(BatchEnv(self.make_task(), 1, autoreset=AutoresetMode.DISABLED), 5, actions)
-        env = SingleEnv(self.make_task())
+        env = SingleEnv(SimulatedEnv(self.make_task()))
         observation, _ = env.reset(seed=5)
         assert equal(observation, row(batch[0][0], 0))
         for action, lived in zip(actions[:, 0], batch[1:], strict=True):
@@ -181,12 +182,12 @@ class TaskContract:
         assert equal(env.step(action)[0], twin.step(action)[0])
 
     def test_an_action_of_another_shape_is_refused(self) -> None:
-        env = SingleEnv(self.make_task())
+        env = SingleEnv(SimulatedEnv(self.make_task()))
         env.reset(seed=0)
         with pytest.raises(ActionError, match="shape"):
             env.step(np.zeros(env.task_spec.action_dim + 1))
 
     def test_a_step_after_the_end_asks_for_a_reset(self) -> None:
-        env = SingleEnv(self.make_task())
+        env = SingleEnv(SimulatedEnv(self.make_task()))
         with pytest.raises(ConfigError, match="reset"):
             env.step(np.zeros(env.task_spec.action_dim))

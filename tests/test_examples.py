@@ -15,7 +15,7 @@ import pytest
 import tandem
 from tandem.data.demos import load_demos, read_demos
 from tandem.data.journal import Journal
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert
 from tandem.programs.actor import DEFAULT_PORT
 from tandem.programs.record import record_demos
 
@@ -29,8 +29,8 @@ ACTOR = (
 
 def pickled(folder: Path, name: str, task: str) -> Path:
     """Demonstrations as hil-serl writes them."""
-    env = make(task)
-    steps = load_demos(record_demos(env, make_expert(task, 0), 2, folder, seed=0), env.get_wrapper_attr("task_spec"))
+    env = make_env(task)
+    steps = load_demos(record_demos(env, make_expert(task, 0), 2, folder, seed=0), env.spec)
     records = [
         {
             "observations": dict(step.observation),

@@ -13,7 +13,7 @@ from tandem.acting.actor import Actor
 from tandem.agents.sac import SACConfig
 from tandem.envs.batch import BatchEnv
 from tandem.envs.reach import Reach
-from tandem.envs.registry import make, make_batch, make_expert
+from tandem.envs.registry import make_batch, make_env, make_expert
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train
@@ -88,7 +88,7 @@ def taken(used: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("run", [0, 1, 100])
 def test_programs_use_the_seeds_of_their_purpose(run: int, tmp_path: Path, used: list[int], capsys: pytest.CaptureFixture) -> None:
-    demos = record_demos(make("reach"), make_expert("reach", run), 3, tmp_path / "demos", run)
+    demos = record_demos(make_env("reach"), make_expert("reach", run), 3, tmp_path / "demos", run)
     attempts = taken(used)
     assert attempts == episode_seeds(run, "demonstrations", len(attempts)) and len(attempts) >= 3
     config = TrainConfig("reach", SACConfig(hidden=(8,)), run, (demos,), max_steps=20, batch_size=8, training_starts=4, num_envs=2)

@@ -12,13 +12,19 @@ import functools
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 Observation = dict[str, np.ndarray]
 """Named entries; `(*shape)` each for one robot, `(N, *shape)` for N of them."""
+
+
+def first_row(observation: Observation) -> Observation:
+    """One robot's observation, of an environment that has one row."""
+    return {name: values[0] for name, values in observation.items()}
+
 
 Metrics = dict[str, float]
 """What a loop reports: a name such as `critic/critic_loss` and one number."""
@@ -133,6 +139,34 @@ def _numbers_of(spec: Spec) -> dict[str, Any]:
 def _brief(entry: Mapping[str, Any]) -> str:
     scale = entry["scale"] if len(set(entry["scale"])) > 1 else entry["scale"][:1]
     return f"shape {tuple(entry['shape'])} {entry['dtype']} scale {scale}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of N environments: every array has one row for each of them."""
+
+    observation: Observation
+    """What the step led to. An environment that ended is reset by a call of its own, never inside of its last step."""
+    reward: np.ndarray
+    """(N,) float64"""
+    terminated: np.ndarray
+    """(N,) bool: the task ended here (success, failure)."""
+    truncated: np.ndarray
+    """(N,) bool: the episode was cut off (time limit)."""
+    success: np.ndarray
+    """(N,) bool: reported by the task, on the step that achieved it."""
+    executed: np.ndarray | None = None
+    """(N, action_dim) float32: the actions that the robots really executed, in the agent's units and frame. None: exactly as asked."""
+    intervened: np.ndarray | None = None
+    """(N,) bool: a person on the environment's own side chose the executed action. None: nobody did."""
+    reward_terms: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """The parts of the reward by name, (N,) each, where it has any."""
+    seconds: float = 0.0
+    """Wall time that the step took, as the environment measured it."""
+
+    @property
+    def ended(self) -> np.ndarray:
+        return self.terminated | self.truncated
 
 
 @dataclass(frozen=True)

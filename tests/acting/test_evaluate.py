@@ -5,7 +5,7 @@ import pytest
 
 from tandem.acting.evaluate import evaluate, wilson
 from tandem.agents.sac_config import SACConfig
-from tandem.envs.registry import make
+from tandem.envs.registry import spec_for
 from tandem.link.trainer_end import TrainerEnd
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.trainer import Trainer
@@ -51,7 +51,7 @@ def test_every_step_of_an_evaluation_is_a_sign_of_life() -> None:
 
 def test_a_trainer_says_that_it_evaluates_as_long_as_it_does(tmp_path: Path) -> None:
     """A page and the doctor call one dead whose heart has not beaten for five seconds; an evaluation may take longer."""
-    spec = make("reach").get_wrapper_attr("task_spec")
+    spec = spec_for("reach")
     config = TrainConfig(task="reach", agent=SACConfig(hidden=(8,)), eval_episodes=2)
     run = RunFolder.create(tmp_path / "run", "rlpd", config, spec)
     link = TrainerEnd(run.path, spec)

@@ -1,14 +1,12 @@
-"""The last word before the robot, computed by hand, and the watch over a loop that hangs."""
+"""Limits just before the robot, computed by hand."""
 
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tandem.acting.limits import LIMITS, Limits, LimitSettings, Watchdog, settings_for
-from tandem.envs.registry import make
+from tandem.acting.limits import LIMITS, Limits, LimitSettings, settings_for
+from tandem.envs.registry import make, spec_for
 from tandem.errors import ConfigError, FileMissing
 from tandem.types import Entry, Spec
 
@@ -74,7 +72,7 @@ def test_the_tasks_own_limits_fit_their_specs_and_change_nothing_in_the_middle()
 
 def test_a_robot_has_its_tasks_limits_and_a_fast_simulation_none() -> None:
     assert settings_for("reach", realtime=True) == LIMITS["reach"]
-    assert Limits(make("reach").get_wrapper_attr("task_spec"), settings_for("reach", realtime=False)).idle
+    assert Limits(spec_for("reach"), settings_for("reach", realtime=False)).idle
     assert settings_for("Pendulum-v1", realtime=True) == LimitSettings()
 
 
@@ -101,19 +99,3 @@ def test_a_file_changes_what_it_names_and_a_slip_of_the_pen_is_named(tmp_path: P
 def test_limits_that_do_not_fit_the_task_are_refused(settings: LimitSettings, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         Limits(SPEC, settings)
-
-
-def test_a_loop_that_hangs_is_noticed_once_and_the_robot_halted() -> None:
-    lines: list[str] = []
-    halted = threading.Event()
-    watchdog = Watchdog(0.1, halted.set, lines.append)
-    for _ in range(4):
-        with watchdog:
-            time.sleep(0.02)
-    assert not halted.is_set()
-    time.sleep(0.2)
-    assert not halted.is_set(), "standing still is not hanging"
-    with watchdog:
-        time.sleep(0.3)
-    watchdog.close()
-    assert halted.is_set() and watchdog.stalls == 1 and len(lines) == 1 and "hangs" in lines[0]

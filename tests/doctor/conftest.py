@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert
 from tandem.programs.record import record_demos
 from tests.doctor.doctor_samples import short_run
 
 
 @pytest.fixture(scope="session")
 def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record_demos(make("reach"), make_expert("reach", 0), 25, tmp_path_factory.mktemp("demos"), seed=0)
+    return record_demos(make_env("reach"), make_expert("reach", 0), 25, tmp_path_factory.mktemp("demos"), seed=0)
 
 
 @pytest.fixture(scope="session")

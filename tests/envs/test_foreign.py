@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import make as make_gymnasium
 
-from tandem.envs.registry import make, make_batch
+from tandem.envs.foreign import GymnasiumEnv
+from tandem.envs.registry import make, make_batch, make_env
 from tandem.errors import ConfigError, UnknownTaskError
 
 # A counter: row i counts from its seed in steps of one, and ends at a multiple of four (terminated) or of six (truncated).
@@ -64,6 +67,19 @@ class Endless(Counter):
 class Words(Counter):
     observation_space = Dict({"count": Box(-np.inf, np.inf, (1,)), "words": gymnasium.spaces.Text(5)})
 
+class Reports(Counter):
+    """Executes half of what it is asked for, and says so; from the third step on a person has taken over. In its own units, -3 to 5."""
+    def step(self, action):
+        observation, reward, terminated, truncated, info = super().step(action)
+        info = {"executed_action": 1 + 0.5 * (action - 1)} if self.count < 3 else {"intervene_action": np.array([5.0])}
+        return observation, reward, terminated, truncated, info
+
+class Robot(Counter):
+    metadata = {"clock": "real", "render_modes": []}
+    halted = 0
+    def halt(self):
+        self.halted += 1
+
 class Native(gymnasium.vector.VectorEnv):
     """Steps its rows by itself, in one buffer."""
     mode, column, keeps_final = AutoresetMode.SAME_STEP, False, True
@@ -95,7 +111,7 @@ class Column(Native):
 class Forgetful(Native):
     keeps_final = False
 
-for kind in (Counter, Named, ListOfDones, ColumnOfRewards, GrowingObservation, Choice, Endless, Words):
+for kind in (Counter, Named, ListOfDones, ColumnOfRewards, GrowingObservation, Choice, Endless, Words, Reports, Robot):
     gymnasium.register(f"{kind.__name__}-v0", kind, disable_env_checker=True, order_enforce=False)
 for kind in (Native, NextStep, Column, Forgetful):
     gymnasium.register(f"{kind.__name__}-v0", vector_entry_point=kind)
@@ -193,6 +209,70 @@ def test_one_that_does_it_otherwise_is_refused(name: str, says: str) -> None:
         env.reset(seed=0)
         for _ in range(4):
             env.step(np.zeros((4, 1)))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_executed_actions_are_translated_to_the_agents_units(rows: int) -> None:
+    """Asked 0.8 (4.2 in its own units), executed half of it: 0.4. Then a person's 5.0, which is 1."""
+    env = make_env("counters:Reports-v0", rows)
+    env.reset(seeds=list(range(50, 50 + rows)))
+    for _ in range(2):
+        step = env.step(np.full((rows, 1), 0.8))
+        assert step.executed is not None and step.intervened is None
+        np.testing.assert_allclose(step.executed, np.full((rows, 1), 0.4), atol=1e-6)
+    step = env.step(np.full((rows, 1), 0.8))
+    assert step.executed is not None and step.intervened is not None and step.intervened.all()
+    np.testing.assert_allclose(step.executed, np.ones((rows, 1)), atol=1e-6)
+
+
+def test_rows_that_report_nothing_executed_what_was_asked() -> None:
+    env = GymnasiumEnv("mixed", [make_gymnasium("counters:Reports-v0"), make_gymnasium("counters:Counter-v0")])
+    env.reset(seeds=[50, 51])
+    step = env.step(np.array([[0.8], [0.6]]))
+    assert step.executed is not None
+    np.testing.assert_allclose(step.executed, [[0.4], [0.6]], atol=1e-6)
+
+
+def test_the_gymnasium_face_reports_it_too_and_a_recording_stores_it() -> None:
+    env = make("counters:Reports-v0")
+    env.reset(seed=50)
+    *_, info = env.step(np.array([0.8]))
+    assert info["executed_action"] == pytest.approx([0.4]) and "intervene_action" not in info
+    env.step(np.array([0.8]))
+    assert env.step(np.array([0.8]))[4]["intervene_action"] == pytest.approx([1.0])
+
+
+def test_a_report_of_another_shape_is_refused() -> None:
+    env = make_env("counters:Reports-v0")
+    env.reset(seeds=[50])
+    inner: Any = env
+    inner._envs[0].unwrapped.step = lambda action: (np.zeros(2), 0.0, False, False, {"executed_action": np.zeros(4)})
+    with pytest.raises(ConfigError, match=r"info\['executed_action'\] of shape \(4,\), expected shape \(1,\)"):
+        env.step(np.zeros((1, 1)))
+
+
+def test_halt_reaches_every_robot_and_a_robot_declares_its_clock() -> None:
+    env = make_env("counters:Robot-v0", 2)
+    assert env.capabilities.clock == "real" and env.capabilities.needs_limits
+    env.halt("a test")
+    env.halt("again")
+    inner: Any = env
+    assert [each.unwrapped.halted for each in inner._envs] == [2, 2]
+    simulated = make_env("counters:Counter-v0")
+    simulated.halt("nothing moves")
+    assert simulated.capabilities.clock == "simulated" and not simulated.capabilities.needs_limits
+
+
+def test_rows_end_apart_and_are_reset_only_when_asked() -> None:
+    env = make_env("counters:Counter-v0", 2)
+    env.reset(seeds=[48, 50])  # the first terminates at its fourth step, the second is truncated at its sixth
+    for count in range(1, 7):
+        step = env.step(np.zeros((2, 1)))
+        assert step.observation["state"].tolist() == [[48, min(count, 4)], [50, count]], "what ended stands still"
+        assert step.terminated.tolist() == [count == 4, False] and step.truncated.tolist() == [False, count == 6]
+    fresh = env.reset([1])
+    assert fresh["state"].tolist() == [[48, 4], [1000, 0]]
+    assert env.step(np.zeros((2, 1))).observation["state"].tolist() == [[48, 4], [1000, 1]]
 
 
 def test_no_environment_at_all_is_refused() -> None:

@@ -10,7 +10,7 @@ from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearExpert
 from tandem.envs.gear_assembly.scene import NEIGHBOURS, PITCH
 from tandem.envs.gear_assembly.task import CONTROL, MM, GearOptions, meshing_angle
-from tandem.envs.registry import make
+from tandem.envs.registry import make, make_env
 from tandem.programs.record import play_episode
 
 KNOWN = GearOptions(measured_xy_error=0, measured_z_error=0, measured_yaw_error=0, measured_phase_error=0)
@@ -122,7 +122,7 @@ def test_hidden_errors_stay_in_their_ranges_and_fill_them() -> None:
 
 
 def test_the_demonstrator_mostly_succeeds_by_searching() -> None:
-    env, person = make("gear_assembly"), GearExpert(seed=1)
+    env, person = make_env("gear_assembly"), GearExpert(seed=1)
     episodes = [play_episode(env, person, seed) for seed in range(12)]
     succeeded = [episode for episode in episodes if episode[-1].success]
     assert len(succeeded) >= 8
@@ -132,7 +132,7 @@ def test_the_demonstrator_mostly_succeeds_by_searching() -> None:
 
 def test_an_expert_is_the_same_person_for_the_same_seed() -> None:
     env = make("reach")
-    episodes = [play_episode(make("gear_assembly"), GearExpert(seed=5), 2) for _ in range(2)]
+    episodes = [play_episode(make_env("gear_assembly"), GearExpert(seed=5), 2) for _ in range(2)]
     assert all(np.array_equal(a.action, b.action) for a, b in zip(*episodes, strict=True))
     assert env.action_space.shape == (3,)
 

@@ -6,7 +6,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from tandem.envs.batch import BatchEnv
-from tandem.envs.foreign import ForeignEnv
+from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.registry import make, make_batch
 from tandem.envs.task import Task
@@ -62,7 +62,7 @@ def test_every_step_is_gymnasiums_to_the_last_bit(name: str) -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_the_spec_is_the_one_that_gymnasiums_own_environment_would_have(name: str) -> None:
-    ours, theirs = Locomotion(name).spec, ForeignEnv(name, gymnasium.make(name)).task_spec
+    ours, theirs = Locomotion(name).spec, GymnasiumEnv(name, [gymnasium.make(name)]).spec
     assert ours.hash == theirs.hash, ours.difference(theirs)
 
 

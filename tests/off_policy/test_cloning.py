@@ -13,7 +13,7 @@ import pytest
 from tandem.acting.policy import PolicyOperator, act_with, load_policy
 from tandem.agents.bc import BCConfig
 from tandem.agents.sac_config import SACConfig
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert
 from tandem.errors import ConfigError, FileMissing
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
@@ -30,7 +30,7 @@ HIDDEN = (32, 32)
 def cloned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Demonstrations, and a run that cloned them."""
     folder = tmp_path_factory.mktemp("cloning")
-    demos = record_demos(make("reach"), make_expert("reach", 0), 30, folder, seed=0)
+    demos = record_demos(make_env("reach"), make_expert("reach", 0), 30, folder, seed=0)
     args = CloneArgs("reach", (demos,), BCConfig(learning_rate=2e-3, min_steps=1000, patience=5), hidden=HIDDEN, final_episodes=50)
     clone_demos(args, folder / "run", Display("quiet"))
     return demos, folder / "run"
@@ -62,7 +62,7 @@ def test_a_clone_starts_rlpd_with_its_very_parameters(cloned: tuple[Path, Path],
 
 def test_a_policy_acts_the_same_from_a_file_and_as_an_operator(cloned: tuple[Path, Path]) -> None:
     snapshot, spec = load_policy(cloned[1])
-    episode = play_episode(make("reach"), PolicyOperator(snapshot, spec), seed=7)
+    episode = play_episode(make_env("reach"), PolicyOperator(snapshot, spec), seed=7)
     first = {name: values[None] for name, values in episode[0].observation.items()}
     assert np.array_equal(episode[0].action, act_with(snapshot, spec)(first)[0]) and not episode[0].intervened
     drawn = [act_with(snapshot, spec, stochastic_seed=s)(first) for s in (0, 0, 1)]

@@ -10,7 +10,7 @@ from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.data.mixing import Mixture
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert, spec_for
 from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
 from tandem.link.messages import EpisodeEnd
@@ -40,7 +40,7 @@ SMALL = TrainConfig(
 
 @pytest.fixture(scope="module")
 def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record_demos(make("reach"), make_expert("reach", 0), 3, tmp_path_factory.mktemp("demos"), seed=0)
+    return record_demos(make_env("reach"), make_expert("reach", 0), 3, tmp_path_factory.mktemp("demos"), seed=0)
 
 
 def stored(run: Path) -> list[Transition]:
@@ -69,7 +69,7 @@ def test_corrections_are_flagged_stored_and_demonstrations_from_then_on(demos: P
 
 def test_batches_say_which_actions_were_put_in_the_place_of_a_policys(demos: Path, tmp_path: Path) -> None:
     """A demonstration was a person's too, but there was no policy to correct."""
-    run = RunFolder.create(tmp_path / "run", "rlpd", SMALL, make("reach").get_wrapper_attr("task_spec"))
+    run = RunFolder.create(tmp_path / "run", "rlpd", SMALL, spec_for("reach"))
     shown = load_demos(demos, run.spec)
     assert all(step.intervened and not step.corrected for step in shown)
     own, corrected = replace(shown[0], intervened=False, policy_version=3), replace(shown[1], policy_version=3)

@@ -15,7 +15,7 @@ import pytest
 from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert, spec_for
 from tandem.errors import ConfigError, FileUnreadable, SpecMismatch, StorageFull
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.recipes import RECIPES, config_of
@@ -42,7 +42,7 @@ SMALL = TrainConfig(
 
 @pytest.fixture(scope="module")
 def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record_demos(make("reach"), make_expert("reach", 0), 10, tmp_path_factory.mktemp("demos"), seed=0)
+    return record_demos(make_env("reach"), make_expert("reach", 0), 10, tmp_path_factory.mktemp("demos"), seed=0)
 
 
 def quiet() -> Display:
@@ -298,5 +298,5 @@ def test_a_logger_that_fails_is_reported_once_and_does_not_stop_the_run(demos: P
 
 
 def test_demonstrations_load_as_they_were_recorded(demos: Path) -> None:
-    steps = load_demos(demos, make("reach").get_wrapper_attr("task_spec"))
+    steps = load_demos(demos, spec_for("reach"))
     assert sum(step.success for step in steps) == 10 and all(step.intervened for step in steps)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tandem.agents.sac import SAC, SACConfig
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert, spec_for
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train
 from tandem.programs.record import record_demos
@@ -30,7 +30,7 @@ SMALL = TrainConfig(
 
 @pytest.fixture(scope="module")
 def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return record_demos(make("reach"), make_expert("reach", 0), 3, tmp_path_factory.mktemp("demos"), seed=0)
+    return record_demos(make_env("reach"), make_expert("reach", 0), 3, tmp_path_factory.mktemp("demos"), seed=0)
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_the_first_steps_are_random_and_the_policy_acts_after_them(tmp_path: Pat
     agent = replace(SMALL.agent, std_min=1e-6, std_max=1e-6)
     config = replace(SMALL, agent=agent, random_steps=40, training_starts=60, max_steps=5)
     run(config, tmp_path / "run")
-    spec = make("reach").get_wrapper_attr("task_spec")
+    spec = spec_for("reach")
     first = SAC(agent, sum(entry.size for entry in spec.observation.values()), spec.action_dim, spec.return_range)
     policy = NumpyPolicy(first.policy_parameters(first.init(config.seed)))
     with Journal.open(tmp_path / "run" / "journal.db") as journal:

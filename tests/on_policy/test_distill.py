@@ -16,7 +16,7 @@ from tandem.agents.distillation import Distillation, LabelledRollout, behaviour_
 from tandem.agents.parameters import Adam
 from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
-from tandem.envs.registry import make
+from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.observations import Layout
 from tandem.on_policy.distill import DistillArgs, DistillConfig, Teacher, distill
@@ -126,7 +126,7 @@ def knows(column: int, entries: int) -> dict[str, np.ndarray]:
 
 
 def teacher_for(task: str, column: int, path: Path) -> Path:
-    spec = make(task).get_wrapper_attr("task_spec")
+    spec = spec_for(task)
     write_policy(path, PolicySnapshot(1, 1, knows(column, Layout(spec).size)), spec, learned_by="hand")
     return path
 

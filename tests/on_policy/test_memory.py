@@ -10,7 +10,7 @@ import pytest
 from tandem.acting.evaluate import evaluate
 from tandem.acting.policy import PolicyOperator, act_with, load_policy
 from tandem.agents.ppo_config import PPOConfig
-from tandem.envs.registry import make, make_batch
+from tandem.envs.registry import make_batch, make_env
 from tandem.errors import ConfigError
 from tandem.networks.gaussian import LOG_SQRT_2PI
 from tandem.networks.numpy_recurrent import NumpyRecurrent
@@ -186,7 +186,7 @@ def test_an_episode_that_ends_is_forgotten_for_whatever_reason(tmp_path: Path) -
 def test_a_policy_at_work_begins_every_episode_without_memory(recall_run: Path) -> None:
     """As a film or a recording plays them, one after the other: what an evaluation of the same seeds says, and no other row."""
     snapshot, spec = load_policy(recall_run)
-    operator, env = PolicyOperator(snapshot, spec), make("recall")
+    operator, env = PolicyOperator(snapshot, spec), make_env("recall")
     result = evaluate("recall", act_with(snapshot, spec), range(12))
     for seed in range(12):
         episode = play_episode(env, operator, seed)

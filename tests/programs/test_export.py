@@ -25,7 +25,7 @@ from tandem.agents.sac import SAC
 from tandem.agents.sac_config import SACConfig
 from tandem.data.journal import Journal
 from tandem.envs.reach import SPEC as REACH
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert
 from tandem.errors import ConfigError, FileMissing, FileUnreadable, SpecMismatch
 from tandem.networks import onnx_policy
 from tandem.networks.onnx_policy import OPERATORS, from_bytes, graph_hash, read_onnx
@@ -191,7 +191,7 @@ def test_one_wrong_number_is_found_before_a_file_is_kept(kind: str, tmp_path: Pa
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One of each kind of learning, all on reach."""
     folder, quiet = tmp_path_factory.mktemp("runs"), Display("quiet")
-    demos = record_demos(make("reach"), make_expert("reach", 0), 10, folder, seed=0)
+    demos = record_demos(make_env("reach"), make_expert("reach", 0), 10, folder, seed=0)
     network = PPOConfig(actor_hidden_dims=(32, 32), critic_hidden_dims=(16,), num_mini_batches=2, std_type="state")
     on_policy = OnPolicyConfig(
         task="reach",

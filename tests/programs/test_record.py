@@ -9,18 +9,16 @@ import numpy as np
 import pytest
 
 from tandem.data.demos import load_demos, read_demos
+from tandem.envs.foreign import GymnasiumEnv
 from tandem.errors import DataError
 from tandem.programs.record import GIVE_UP_AFTER, play_episode, record_demos
 from tandem.seeding import episode_seeds
-from tandem.types import Entry, Spec, Transition
-
-SPEC = Spec("waiting", {"moment": Entry((2,))}, Entry((1,)), control_hz=10.0, max_episode_steps=20, return_range=(0.0, 1.0))
+from tandem.types import Transition
 
 
 class Waiting(gymnasium.Env):
     """Episode number n lasts `length(n)` steps and ends in success or a time-out; it shows its number and the step."""
 
-    task_spec = SPEC
     action_space = gymnasium.spaces.Box(-1, 1, (1,))
     observation_space = gymnasium.spaces.Dict({"moment": gymnasium.spaces.Box(-np.inf, np.inf, (2,))})
 
@@ -46,6 +44,13 @@ class Waiting(gymnasium.Env):
 
     def _seen(self) -> dict[str, np.ndarray]:
         return {"moment": np.array([self.number, self.step_number], np.float32)}
+
+
+def acted_in(env: Waiting) -> GymnasiumEnv:
+    return GymnasiumEnv("waiting", [env])
+
+
+SPEC = acted_in(Waiting()).spec
 
 
 class Counter:
@@ -74,7 +79,7 @@ def numbers_of(steps: list[Transition]) -> list[int]:
 def test_demonstrations_are_in_order_of_start_not_of_finish(tmp_path: Path) -> None:
     """Of 25 attempts at once the short ones would be done first, and an early stop would keep only those."""
     env = Waiting(length=lambda number: 20 - number % 19)  # 20, 19, 18, ... steps: later ones are shorter
-    path = record_demos(env, Counter(), 25, tmp_path, seed=0)
+    path = record_demos(acted_in(env), Counter(), 25, tmp_path, seed=0)
     steps = load_demos(path, SPEC)
     assert numbers_of(steps) == list(range(25))
     assert [step.episode for step in steps if step.last] == list(range(25))
@@ -86,7 +91,7 @@ def test_demonstrations_are_in_order_of_start_not_of_finish(tmp_path: Path) -> N
 def test_every_attempt_has_a_seed_of_its_own_and_failures_are_left_out(tmp_path: Path) -> None:
     env, operator = Waiting(succeeds=lambda number: number % 3 == 2), Counter()
     told: list[tuple[int, int]] = []
-    path = record_demos(env, operator, 3, tmp_path, seed=10, on_episode=lambda kept, failed: told.append((kept, failed)))
+    path = record_demos(acted_in(env), operator, 3, tmp_path, seed=10, on_episode=lambda kept, failed: told.append((kept, failed)))
     assert env.seeds == episode_seeds(10, "demonstrations", 9)
     assert numbers_of(load_demos(path, SPEC)) == [2, 5, 8]
     assert told == [(0, 1), (0, 2), (1, 2), (1, 3), (1, 4), (2, 4), (2, 5), (2, 6), (3, 6)]
@@ -97,7 +102,7 @@ def test_every_attempt_has_a_seed_of_its_own_and_failures_are_left_out(tmp_path:
 def test_an_operator_who_never_succeeds_is_given_up_on_and_leaves_no_file(tmp_path: Path) -> None:
     env = Waiting(succeeds=lambda number: False)
     with pytest.raises(DataError, match=rf"'counter' failed {GIVE_UP_AFTER} times in a row at 'waiting'.*None of 5 episodes was recorded"):
-        record_demos(env, Counter(), 5, tmp_path, seed=0)
+        record_demos(acted_in(env), Counter(), 5, tmp_path, seed=0)
     assert len(env.seeds) == GIVE_UP_AFTER == 50
     assert not list(tmp_path.iterdir())
 
@@ -106,7 +111,7 @@ def test_giving_up_keeps_what_had_succeeded_and_says_where(tmp_path: Path) -> No
     """A success in between starts the count anew: 49 failures, a success, 50 failures."""
     env = Waiting(succeeds=lambda number: number == 49)
     with pytest.raises(DataError, match=r"1 of 5 episodes are kept in .*\.partial, which can be loaded"):
-        record_demos(env, Counter(), 5, tmp_path, seed=0)
+        record_demos(acted_in(env), Counter(), 5, tmp_path, seed=0)
     assert len(env.seeds) == 49 + 1 + 50
     [partial] = tmp_path.iterdir()
     assert numbers_of(load_demos(partial, SPEC)) == [49]
@@ -127,21 +132,21 @@ class Leaving(Counter):
 
 def test_an_interrupt_keeps_whole_episodes_only(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt, match=r"2 of 5 episodes are kept in .*\.partial"):
-        record_demos(Waiting(), Leaving(last=2), 5, tmp_path, seed=0)
+        record_demos(acted_in(Waiting()), Leaving(last=2), 5, tmp_path, seed=0)
     [partial] = tmp_path.iterdir()
     assert [(step.episode, step.step) for step in load_demos(partial, SPEC)] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
 
 
 def test_an_interrupt_before_the_first_success_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt, match="None of 5 episodes was recorded, and no file is left"):
-        record_demos(Waiting(), Leaving(last=0), 5, tmp_path, seed=0)
+        record_demos(acted_in(Waiting()), Leaving(last=0), 5, tmp_path, seed=0)
     assert not list(tmp_path.iterdir())
 
 
 def test_an_episode_is_what_was_executed_from_each_moment_to_the_next() -> None:
     env = Waiting()
-    play_episode(env, Counter(), seed=6)
-    steps = play_episode(env, Counter(), seed=7)
+    play_episode(acted_in(env), Counter(), seed=6)
+    steps = play_episode(acted_in(env), Counter(), seed=7)
     assert env.seeds == [6, 7]
     assert [step.observation["moment"].tolist() for step in steps] == [[1, 0], [1, 1], [1, 2]]
     assert [step.next_observation["moment"].tolist() for step in steps] == [[1, 1], [1, 2], [1, 3]]
@@ -152,5 +157,5 @@ def test_an_episode_is_what_was_executed_from_each_moment_to_the_next() -> None:
 
 
 def test_a_time_out_is_truncated_not_terminated() -> None:
-    last = play_episode(Waiting(succeeds=lambda number: False), Counter(), seed=7)[-1]
+    last = play_episode(acted_in(Waiting(succeeds=lambda number: False)), Counter(), seed=7)[-1]
     assert last.truncated and not last.terminated and not last.success

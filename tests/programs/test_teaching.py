@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tandem.data.demos import load_demos, read_demos
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_expert, spec_for
 from tandem.link.hub import Hub
 from tandem.programs.teaching import teach
 from tandem.teleop.steering import Reading
@@ -96,7 +96,7 @@ def test_a_person_records_keeps_discards_and_does_again(tmp_path: Path) -> None:
     kept = read_demos(path)
     assert kept.attributes == {"operator": "browser", "seed": 7}
     assert len(kept.episodes()) == 2 and all(episode[-1].success and episode[-1].terminated for episode in kept.episodes())
-    steps = load_demos(path, make("reach").get_wrapper_attr("task_spec"))
+    steps = load_demos(path, spec_for("reach"))
     assert np.mean([step.intervened for step in steps]) > 0.5  # on a busy machine the page may fall silent for a moment
     assert [step.step for step in kept.episodes()[0]] == list(range(len(kept.episodes()[0])))
     np.testing.assert_allclose(kept.episodes()[0][0].observation["to_ball"], start, atol=1e-5)
@@ -138,13 +138,13 @@ class Stick:
 def test_with_a_device_what_succeeds_is_kept_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from tandem.programs import teaching
 
-    begin = teaching.Teacher._obey_all
+    begin = teaching.Teacher._handle_commands
 
     def looking(self: Any) -> None:
         self._steering.hand.seen = self.observation  # the person sees the robot
         begin(self)
 
-    monkeypatch.setattr(teaching.Teacher, "_obey_all", looking)
+    monkeypatch.setattr(teaching.Teacher, "_handle_commands", looking)
     path = teach("reach", 2, tmp_path, 3, hand=Stick)
     kept = read_demos(path)
     assert len(kept.episodes()) == 2 and kept.attributes["operator"] == "gamepad"

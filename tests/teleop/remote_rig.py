@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tandem.data.journal import Journal
-from tandem.envs.registry import make_batch
+from tandem.envs.registry import spec_for
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.trainer_end import TrainerEnd
 from tandem.observations import Layout
@@ -22,9 +22,7 @@ STEADY = 0.5
 
 
 def spec_of(task: str) -> Spec:
-    env = make_batch(task, 1)
-    env.close()
-    return env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    return spec_for(task)
 
 
 def steady_policy(spec: Spec, version: int = 1, action: float = STEADY) -> PolicySnapshot:

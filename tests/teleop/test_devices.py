@@ -63,11 +63,11 @@ def test_a_button_asks_once_however_long_it_is_pressed_and_however_short() -> No
     mouse = Mouse()
     device = SpaceMouse(MAPPING, mouse, Clock())
     mouse.packets = [{"buttons": [1, 0]}, {"buttons": [0, 0]}]  # pressed and released between two reads
-    assert device.read().orders == (("label", {"success": True}),)
+    assert device.read().commands == (("label", {"success": True}),)
     mouse.packets = [{"buttons": [0, 1]}]
-    assert device.read().orders == (("record", {"what": "discard"}),)
+    assert device.read().commands == (("record", {"what": "discard"}),)
     mouse.packets = [{"buttons": [0, 1]}]
-    assert device.read().orders == ()
+    assert device.read().commands == ()
 
 
 def test_a_space_mouse_that_falls_silent_while_it_is_pushed_is_lost() -> None:
@@ -123,7 +123,7 @@ def test_a_gamepad_holds_while_its_shoulder_button_is_down() -> None:
     reading = device.read()
     assert reading.holds and reading.axes[0] == pytest.approx(0.6)
     pad.buttons[8] = 1.0
-    assert device.read().orders == (("stop", {"stay": True}),)
+    assert device.read().commands == (("stop", {"stay": True}),)
     pad.there = False
     with pytest.raises(DeviceLost, match="gamepad was lost"):
         device.read()

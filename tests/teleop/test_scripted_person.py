@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tandem.acting.operators import make_operators, scripted_people
-from tandem.envs.registry import make
+from tandem.envs.registry import make, spec_for
 from tandem.errors import ConfigError
 from tandem.teleop.operator import Fumbling
 from tandem.teleop.scripted_person import Manner, ScriptedPerson
@@ -118,7 +118,7 @@ def test_the_same_seed_helps_at_the_same_moments_and_a_saved_one_goes_on() -> No
 
 
 def test_every_robot_has_a_person_of_its_own_and_a_page_may_still_take_the_first() -> None:
-    spec = make("reach").get_wrapper_attr("task_spec")
+    spec = spec_for("reach")
     operators, steering = make_operators("person:scripted", spec, 3, seed=1)
     assert isinstance(operators[0], Steering) and operators[0] is steering and isinstance(operators[0].inner, ScriptedPerson)
     assert len({id(one) for one in operators}) == 3

@@ -146,7 +146,7 @@ def test_a_device_takes_over_and_lets_go_by_itself_and_its_loss_stops_the_motion
         clock.now += 0.1  # a device is read every step: it is never silent
         action, by_human = operator.decide(SEEN, POLICY)
         assert by_human and action[1] == 1
-    assert operator.orders[0] == ("label", {"success": True})
+    assert operator.commands[0] == ("label", {"success": True})
     stick.reading = None
     assert not operator.decide(SEEN, POLICY)[0].any() and "the stick was lost" in operator.notice
     stick.reading = Reading(np.zeros(3, np.float32), False)

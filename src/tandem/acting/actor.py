@@ -8,21 +8,22 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 
 from tandem.acting.limits import Limits
+from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
 from tandem.data.episode import EpisodeRecorder
-from tandem.errors import ActionError, ConfigError, SimulationDiverged
+from tandem.envs.task_env import TaskEnv
+from tandem.errors import ActionError, SimulationDiverged
 from tandem.link.messages import EpisodeEnd
 from tandem.networks.numpy_policy import ActingPolicy, acting_policy
 from tandem.observations import Layout
 from tandem.runs.broken import STATES_KEPT, keep_simulation
 from tandem.seeding import episode_seeds
-from tandem.teleop.operator import Operator
-from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec, Transition
+from tandem.teleop.operator import ResumableOperator
+from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Step, Transition
 
 
 class ActorLink(Protocol):
@@ -53,28 +54,30 @@ class OwnPolicy:
     known_as: ForeignPolicy
 
 
-RewardSource = Literal["simulation", "person"]
-
-
 @dataclass(frozen=True)
-class Verdict:
-    """What a person says of the episode of row 0, which ends it."""
+class _Made:
+    """A step of the environments that is not judged yet."""
 
-    success: bool | None
-    """True: reward 1, terminated. False: reward 0, terminated (nothing more can come of it). None: cut short, truncated."""
+    asked: np.ndarray
+    """(N, action_dim): the actions that the environments were given."""
+    by_human: list[bool]
+    step: Step
 
 
 class Actor:
-    """Lives in N environments at once, each with its own operator (who usually lets the policy's proposal stand).
+    """Acts in N environments at once, each with its own operator (who usually lets the policy's proposal stand).
 
-    Whoever decided, `limits` have the last word on row 0, and what was executed is what is stored.
+    `limits` are applied last, to row 0. The action that is stored is the one that was executed.
+
+        begin ──► step ──► step ──► ... ──► reset_ended ──► step ...
+                    └─ needs_label: settle, once a person has judged the episode (reward source `person`)
     """
 
     def __init__(
         self,
-        env: VectorEnv,
+        env: TaskEnv,
         link: ActorLink,
-        operators: Sequence[Operator],
+        operators: Sequence[ResumableOperator],
         *,
         source: str,
         seed: int,
@@ -83,25 +86,19 @@ class Actor:
         broken: Path | None = None,
         own_policy: OwnPolicy | None = None,
         limits: Limits | None = None,
-        reward_source: RewardSource = "simulation",
+        rewards: RewardSource | None = None,
     ) -> None:
-        if reward_source == "person" and env.num_envs != 1:
-            raise ConfigError(f"a person judges one robot: reward_source 'person' goes with num_envs 1, got {env.num_envs}")
         self.env, self._link, self._operators, self._say = env, link, operators, say
         self._limits = None if limits is None or limits.idle else limits
-        self._reward_source = reward_source
-        self.verdict: Verdict | None = None
-        """A person's word on row 0; it ends the episode with the next step."""
-        self.ask_verdict: Callable[[], Verdict | None] = lambda: None
-        """Asked when the environment ends an episode that a person has to judge; may wait."""
-        self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+        self.rewards: RewardSource = rewards or EnvironmentReward()
+        self.spec = env.spec
         self._layout = Layout(self.spec)
         self._random = np.random.default_rng([seed, 1])
         self._random_steps = random_steps
         self.steps = 0
-        """Of the environment, all rows together."""
+        """Of the environments, all rows together."""
         self.snapshot: PolicySnapshot | None = None
-        """What it acts with."""
+        """The policy that it acts with."""
         self._policy: ActingPolicy | None = None
         self.own_policy = own_policy
         if own_policy is not None:
@@ -109,20 +106,31 @@ class Actor:
         self._seed = seed
         self._recorders = [EpisodeRecorder(self.spec, f"{source}.{row}") for row in range(env.num_envs)]
         self._observation: Observation = {}
-        self.last_actions: np.ndarray | None = None
-        """Of all rows, as they were executed."""
-        self.lived: list[Transition] = []
+        self._made: _Made | None = None
+        self._ended = np.zeros(env.num_envs, bool)
+        """Rows whose episode is over and that were not reset yet."""
+        self.transitions: list[Transition] = []
         """The last step of every row."""
+        self.judged: Judged | None = None
+        """How it was judged."""
         self.returns = np.zeros(env.num_envs)
         """Sum of rewards of the episode that each row is in."""
         self._broken = broken
         self._trace: deque[tuple[dict[str, Any], np.ndarray]] = deque(maxlen=STATES_KEPT)
 
     def begin(self) -> None:
-        """First episodes everywhere."""
-        self._observation, _ = self.env.reset(seed=episode_seeds(self._seed, "training", self.env.num_envs, self.steps))  # pyright: ignore[reportArgumentType]
-        for row in range(self.env.num_envs):
-            self._begin_episode(row)
+        """First episodes in all rows."""
+        self._reset(range(self.env.num_envs), episode_seeds(self._seed, "training", self.env.num_envs, self.steps))
+
+    @property
+    def needs_reset(self) -> bool:
+        """An episode is over: `reset_ended` comes before the next step."""
+        return bool(self._ended.any())
+
+    def reset_ended(self) -> None:
+        """New episodes in the rows whose last one is over."""
+        if self.needs_reset:
+            self._reset(np.flatnonzero(self._ended).tolist())
 
     def step(self) -> None:
         """One step in every row."""
@@ -132,80 +140,70 @@ class Actor:
         actions = np.stack([action for action, _ in decided])
         if self._limits is not None:
             actions[0] = self._limits(_row(self._observation, 0), actions[0])
-        self.last_actions = actions
-        observation, reward, terminated, truncated, info = self._step_env(actions)
-        ended = terminated | truncated
-        judged = self._judge(reward, terminated, truncated, info["success"])
+        step = self._step_env(actions)
+        self._observation = step.observation
+        self._made = _Made(actions, [by_human for _, by_human in decided], step)
+        if not self.rewards.must_ask(step):
+            self.settle()
+
+    @property
+    def needs_label(self) -> bool:
+        """The last step is neither stored nor sent before a person has judged the episode that it ended, or nobody does (`settle`)."""
+        return self._made is not None
+
+    def settle(self) -> None:
+        """Judge the last step, store it and send it."""
+        assert self._made is not None
+        made, self._made = self._made, None
+        self.judged = judged = self.rewards.judge(made.step)
         version = self.snapshot.version if self.snapshot else -1
-        lived = [
-            recorder.record(
-                actions[i],
-                _row(info["final_obs"], i),
-                float(reward[i]),
-                bool(terminated[i]),
-                bool(truncated[i]),
-                info_of_row(info, i),
-                intervened=decided[i][1],
-                policy_version=version,
-            )
+        self.transitions = [
+            recorder.record(made.asked[i], judged.step, i, intervened=made.by_human[i], policy_version=version)
             for i, recorder in enumerate(self._recorders)
         ]
-        self._link.send(lived)
-        self.steps += len(lived)
-        self.lived = lived
-        self.returns += reward
-        self._observation = observation
-        if judged is not None:
-            self._tell_end(kept=True, success=judged.success)
-            if not ended[0]:
-                self._reset_env()
-        for i, transition in enumerate(lived):
-            if transition.last:
-                self._begin_episode(i)
+        self._link.send(self.transitions)
+        self.steps += len(self.transitions)
+        self.returns += judged.step.reward
+        self._ended |= judged.step.ended
+        if judged.label is not None:
+            self._send_episode_end(kept=True, success=judged.label.success)
 
-    def _judge(self, reward: np.ndarray, terminated: np.ndarray, truncated: np.ndarray, success: np.ndarray) -> Verdict | None:
-        """What a person says of row 0 in place of the environment, written over its own word; None if nobody said anything."""
-        ended = bool(terminated[0] or truncated[0])
-        if self._reward_source == "person":
-            # That it ended is the environment's word; what it was worth is not.
-            reward[0], success[0], terminated[0], truncated[0] = 0.0, False, False, ended
-            if ended and self.verdict is None:
-                self.verdict = self.ask_verdict()
-        verdict, self.verdict = self.verdict, None
-        if verdict is None:
-            return None
-        terminated[0], truncated[0] = verdict.success is not None, verdict.success is None
-        success[0] = verdict.success is True
-        if verdict.success is not None:
-            reward[0] = float(verdict.success)
-        return verdict
+    def give_label(self, label: Label, episode: int | None = None) -> str:
+        """A person judges the episode of row 0 (`episode`: the number of the one that was meant); returns why not, empty if it counts.
+
+        A label that comes too late must not end the episode that follows the one it is about.
+        """
+        recorder = self._recorders[0]
+        if episode is not None and episode != recorder.episode:
+            return f"it is about episode {episode}, which is over; episode {recorder.episode} goes on"
+        if self._ended[0] or (recorder.step == 0 and not self.needs_label):
+            return "the last episode had ended before it, and the next one has no step yet"
+        self.rewards.give_label(label)
+        if self.needs_label:
+            self.settle()
+        return ""
 
     def discard(self) -> int:
-        """Throw away the episode of row 0 and begin another; if it has just begun, throw away the one before. Returns its number."""
+        """Throw away the episode of row 0; if it has no step yet, the one before. Returns the number of the discarded one."""
+        if self.needs_label:
+            self.settle()
         recorder = self._recorders[0]
-        if recorder.step == 0 and recorder.episode > 0:
-            self._tell_end(kept=False, success=None, episode=recorder.episode - 1)
-            return recorder.episode - 1
-        self._tell_end(kept=False, success=None)
-        self._reset_env()
-        self._begin_episode(0)
-        return recorder.episode - 1
+        before = recorder.step == 0 and recorder.episode > 0
+        episode = recorder.episode - 1 if before else recorder.episode
+        self._send_episode_end(kept=False, success=None, episode=episode)
+        if not before:
+            self._ended[0] = True
+        return episode
 
-    def _tell_end(self, kept: bool, success: bool | None, episode: int | None = None) -> None:
+    def _send_episode_end(self, kept: bool, success: bool | None, episode: int | None = None) -> None:
         recorder = self._recorders[0]
         self._link.episode_end(EpisodeEnd(recorder.source, recorder.episode if episode is None else episode, recorder.step, kept, success))
 
-    def _reset_env(self) -> None:
-        """Row 0 alone, in the middle of its episode."""
-        mask = np.zeros(self.env.num_envs, bool)
-        mask[0] = True
-        self._observation, _ = self.env.reset(options={"reset_mask": mask} if self.env.num_envs > 1 else None)
-
-    def _step_env(self, actions: np.ndarray) -> Any:
+    def _step_env(self, actions: np.ndarray) -> Step:
         """A step; when the physics breaks in it, the states that led there are kept (30 microseconds a step)."""
-        if self._broken is None or not hasattr(self.env, "state"):
+        if self._broken is None or not self.env.capabilities.saves:
             return self.env.step(actions)
-        self._trace.append((self.env.state(), actions))  # pyright: ignore[reportAttributeAccessIssue]
+        self._trace.append((self.env.state(), actions))
         try:
             return self.env.step(actions)
         except (SimulationDiverged, ActionError) as problem:
@@ -214,12 +212,18 @@ class Actor:
                 raise
             raise type(problem)(f"{problem} The last {len(self._trace)} steps are kept: `tandem doctor replay {kept}`.") from problem
 
-    def _begin_episode(self, row: int) -> None:
-        self.returns[row] = 0.0
-        if self.own_policy is not None:
-            self.own_policy.act.reset(np.arange(self.env.num_envs) == row)
-        self._operators[row].reset()
-        self._recorders[row].begin(_row(self._observation, row))
+    def _reset(self, rows: Sequence[int], seeds: Sequence[int] | None = None) -> None:
+        """New episodes in these rows, for everything that has to know of it."""
+        self._observation = self.env.reset(rows, seeds)
+        for row in rows:
+            self._ended[row] = False
+            self.returns[row] = 0.0
+            if self.own_policy is not None:
+                self.own_policy.act.reset(np.arange(self.env.num_envs) == row)
+            self._operators[row].reset()
+            self._recorders[row].begin(_row(self._observation, row))
+        if 0 in rows:
+            self.rewards.begin()
 
     def _take_newest_policy(self) -> None:
         """Between two steps, never within one."""
@@ -250,53 +254,35 @@ class Actor:
         return self._recorders[0].episode, self._recorders[0].step
 
     def state(self) -> dict[str, Any]:
-        """All that decides what it does next; simulations that cannot be saved are left out and begin a new episode."""
-        env_state = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
-        if env_state is not None:
-            env_state["streams"] = json.dumps(env_state["streams"])  # 128-bit integers, which msgpack has none of
+        """All that decides what it does next; environments that cannot be saved are left out and begin new episodes."""
         return {
-            "env": env_state,
+            "env": self.env.state() if self.env.capabilities.saves else None,
             "steps": self.steps,
             "random": json.dumps(self._random.bit_generator.state),
             "recorders": [{k: v for k, v in dataclasses.asdict(r).items() if k != "spec"} for r in self._recorders],
-            "operators": [_saved(operator) for operator in self._operators],
+            "operators": [operator.memory() for operator in self._operators],
             "version": self.snapshot.version if self.snapshot else -1,
             "learner_step": self.snapshot.learner_step if self.snapshot else -1,
             "parameters": dict(self.snapshot.parameters) if self.snapshot else {},
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on as if nothing had happened."""
+        """Continue exactly where `state` was taken."""
         self.steps = state["steps"]
         self._random.bit_generator.state = json.loads(state["random"])
         if state["parameters"]:
             self.snapshot = PolicySnapshot(state["version"], state["learner_step"], state["parameters"])
             self._policy = acting_policy(self.snapshot.parameters)
-        if state["env"] is not None:
-            for recorder, saved in zip(self._recorders, state["recorders"], strict=True):
-                for name, value in saved.items():
-                    setattr(recorder, name, value)
-            streams = json.loads(state["env"]["streams"])
-            self._observation = self.env.restore({**state["env"], "streams": streams})  # pyright: ignore[reportAttributeAccessIssue]
-            for operator, saved in zip(self._operators, state.get("operators", ()), strict=False):
-                if saved is not None and hasattr(operator, "restore"):
-                    operator.restore(saved)  # pyright: ignore[reportAttributeAccessIssue]
-        else:
+        if state["env"] is None:
             self.begin()  # under its own source: what the old one sent after the checkpoint stays as it is
-
-
-def _saved(operator: Operator) -> dict[str, Any] | None:
-    """What an operator remembers, if it does."""
-    return operator.memory() if hasattr(operator, "restore") else None  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def info_of_row(info: dict[str, Any], row: int) -> dict[str, Any]:
-    """What an environment says of one row: success, and the action a person gave in its place."""
-    told: dict[str, Any] = {"success": bool(info["success"][row])}
-    for name in ("intervene_action", "executed_action"):
-        if name in info and info[f"_{name}"][row]:
-            told[name] = info[name][row]
-    return told
+            return
+        for recorder, saved in zip(self._recorders, state["recorders"], strict=True):
+            for name, value in saved.items():
+                setattr(recorder, name, value)
+        self._ended[:] = [recorder.observation is None for recorder in self._recorders]
+        self._observation = self.env.restore(state["env"])
+        for operator, saved in zip(self._operators, state.get("operators", ()), strict=False):
+            operator.restore(saved or {})
 
 
 def _row(observation: Observation, index: int) -> Observation:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
-from tandem.envs.registry import TASKS, make, make_batch
+from tandem.envs.registry import TASKS, make_env
+from tandem.envs.task_env import TaskEnv
 from tandem.types import Observation, Spec
 
 MAX_ROWS = 128
@@ -69,47 +69,34 @@ class Evaluation:
 def evaluate(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None] = lambda: None) -> Evaluation:
     """One episode per seed. Rows that are done stand still, so that an evaluation costs no more than its steps.
 
-    `turn` is called before each of these: an evaluation may take long, and who makes it may have to show that it is alive.
+    `turn` is called before each step: an evaluation may take long, and its caller may have to show that it is alive.
     """
-    if task not in TASKS:
-        return _evaluate_foreign(task, act, seeds, turn)
-    parts = [_evaluate_rows(task, act, seeds[i : i + MAX_ROWS], turn) for i in range(0, len(seeds), MAX_ROWS)]
+    rows = MAX_ROWS if task in TASKS else 1  # a Gymnasium environment is stepped alone: it shares no threads with others
+    env, parts = None, []
+    for start in range(0, len(seeds), rows):
+        chosen = seeds[start : start + rows]
+        if env is None or env.num_envs != len(chosen):
+            env = make_env(task, len(chosen))
+        parts.append(_evaluate_rows(env, act, chosen, turn))
+    if env is not None:
+        env.close()
     return Evaluation(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("success", "length", "returns")))
 
 
-def _evaluate_rows(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None]) -> Evaluation:
+def _evaluate_rows(env: TaskEnv, act: Act, seeds: Sequence[int], turn: Callable[[], None]) -> Evaluation:
     count = len(seeds)
-    env = make_batch(task, count, autoreset=AutoresetMode.DISABLED)
-    observation, _ = env.reset(seed=list(seeds))  # pyright: ignore[reportArgumentType]
+    observation = env.reset(seeds=seeds)
     _begin(act)
     success, length, returns, running = np.zeros(count, bool), np.zeros(count, int), np.zeros(count), np.ones(count, bool)
     while running.any():
         turn()
-        observation, reward, terminated, truncated, info = env.step(act(observation))
+        step = env.step(act(observation))
+        observation = step.observation
         length += running
-        returns += reward
-        success |= info["success"]
-        running &= ~(terminated | truncated)
+        returns += step.reward
+        success |= step.success
+        running &= ~step.ended
     return Evaluation(success, length, returns)
-
-
-def _evaluate_foreign(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None]) -> Evaluation:
-    """One after the other: Gymnasium's environments are not known to stand still."""
-    env, lived = make(task), []
-    for seed in seeds:
-        observation, _ = env.reset(seed=int(seed))
-        _begin(act)
-        success, total, ended, length = False, 0.0, False, 0
-        while not ended:
-            turn()
-            action = act({name: values[None] for name, values in observation.items()})[0]
-            observation, reward, terminated, truncated, info = env.step(action)
-            ended, length, total = bool(terminated or truncated), length + 1, total + float(reward)
-            success = success or bool(info["success"])
-        lived.append((success, length, total))
-    env.close()
-    success, length, returns = zip(*lived, strict=True)
-    return Evaluation(np.array(success), np.array(length), np.array(returns))
 
 
 def _begin(act: Act) -> None:

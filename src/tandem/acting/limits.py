@@ -1,17 +1,14 @@
-"""The last word before the robot: speed, force and workspace limits behind whoever decided, and a watch over the loop itself.
+"""Speed, force and workspace limits, applied to every action just before the environment gets it.
 
     policy or person ──► operator ──► Limits ──► environment
-                                         └────► what was changed is said, and the changed action is the one that is stored
+                                         └────► every change is reported, and the changed action is the one that is stored
 
 A task inside Tandem has limits of its own (leash, workspace, force), which belong to the physics; these here are for a robot whose
-environment has none, or that shall be kept within less. In the units of the spec, per axis of the action.
+environment has none, or that must stay within less. In the units of the spec, per axis of the action.
 """
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +41,9 @@ class LimitSettings:
     force: float = 0.0
     """Newtons beyond which no action pushes further against what pushes back."""
     stall_s: float = 2.0
-    """A control loop that makes no step for so long, while it should, has stalled; 0: never."""
+    """Seconds after which a step counts as hanging and motion is stopped; 0: never."""
+    reset_s: float = 60.0
+    """The same for a reset, which may have to drive a robot to its start; 0: never."""
 
 
 def _of_control(control: ControlLimits, axes: int, hz: float, **entries: Any) -> LimitSettings:
@@ -62,7 +61,7 @@ LIMITS = {
 def settings_for(task: str, realtime: bool, file: Path | None = None) -> LimitSettings:
     """Those of the file, else the task's own on a robot; a simulation at a fast pace is kept by its task alone."""
     if file is None:
-        return LIMITS.get(task, LimitSettings()) if realtime else LimitSettings(stall_s=0.0)
+        return LIMITS.get(task, LimitSettings()) if realtime else LimitSettings(stall_s=0.0, reset_s=0.0)
     told = read_toml(file, "file of limits")
     known = {item.name for item in fields(LimitSettings)}
     unknown = sorted(set(told) - known)
@@ -150,50 +149,3 @@ class Limits:
         if against < 0:
             limited[:3] -= against * away
         return limited
-
-
-class Watchdog:
-    """A thread that notices when the control loop hangs in a step, and stops the robot if its environment can be stopped.
-
-    `halt` is called from that thread, once for each stall: an environment of a real robot offers it (`env.halt()`); a simulation that
-    hangs does not move.
-    """
-
-    def __init__(self, stall_s: float, halt: Callable[[], object] | None, say: Callable[[str], None]) -> None:
-        self._stall_s, self._halt, self._say = stall_s, halt, say
-        self._busy_since: float | None = None
-        self._told = False
-        self.stalls = 0
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
-        if stall_s > 0:
-            self._thread.start()
-
-    def __enter__(self) -> None:
-        """A step begins."""
-        self.begin()
-
-    def __exit__(self, *_: object) -> None:
-        self.rest()
-
-    def begin(self) -> None:
-        self._told, self._busy_since = False, time.monotonic()
-
-    def rest(self) -> None:
-        """Nothing is to be done now, so nothing can hang."""
-        self._busy_since = None
-
-    def _watch(self) -> None:
-        while not self._closed.wait(self._stall_s / 4):
-            since = self._busy_since
-            if since is not None and not self._told and time.monotonic() - since > self._stall_s:
-                self._told = True
-                self.stalls += 1
-                self._say(f"[ACTOR] the control loop has made no step for {self._stall_s:g} s: the environment hangs. Motion is stopped.")
-                if self._halt is not None:
-                    self._halt()
-
-    def close(self) -> None:
-        self._closed.set()
-        if self._thread.is_alive():
-            self._thread.join()

@@ -17,7 +17,7 @@ from tandem.errors import ConfigError
 from tandem.seeding import episode_seed
 from tandem.teleop.devices import Gamepad, SpaceMouse
 from tandem.teleop.mapping import Mapping
-from tandem.teleop.operator import HandsOff, Operator
+from tandem.teleop.operator import HandsOff, ResumableOperator
 from tandem.teleop.scripted_person import Manner, ScriptedPerson
 from tandem.teleop.steering import Hand, Steering
 from tandem.types import Spec
@@ -33,12 +33,12 @@ def check_operator(name: str) -> None:
 
 def make_operators(
     name: str, spec: Spec, num_envs: int, seed: int, hand: Hand | None = None, manner: Manner | None = None
-) -> tuple[list[Operator], Steering | None]:
+) -> tuple[list[ResumableOperator], Steering | None]:
     """One operator for each row, and who may be steered (the first of them); None where nobody may. `hand` is a device here."""
     check_operator(name)
     if name == "none":
         return [HandsOff()] * num_envs, None
-    inner: list[Operator] = [HandsOff()] * num_envs
+    inner: list[ResumableOperator] = [HandsOff()] * num_envs
     if name == "person:scripted":
         inner = list(scripted_people(spec, num_envs, seed, manner))
     steering = Steering(spec.action_dim, inner[0], hand)

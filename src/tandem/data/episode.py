@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tandem.types import Observation, Spec, Transition
-
-_SUCCESS_KEYS = ("success", "succeed", "is_success")
-"""How environments spell success in `info`: ours, hil-serl's, Gymnasium-Robotics'."""
+from tandem.types import Observation, Spec, Step, Transition
 
 
 @dataclass
@@ -36,37 +32,20 @@ class EpisodeRecorder:
         self.episode += 1
         self.step = 0
 
-    def record(
-        self,
-        action: np.ndarray,
-        next_observation: Observation,
-        reward: float,
-        terminated: bool,
-        truncated: bool,
-        info: Mapping[str, Any] | None = None,
-        *,
-        intervened: bool = False,
-        policy_version: int = -1,
-    ) -> Transition:
-        """One step of the environment.
-
-        `info["intervene_action"]` says that a person's action was executed in place of `action`; `info["executed_action"]` that
-        a wrapper had to change it.
-        """
+    def record(self, asked: np.ndarray, step: Step, row: int = 0, *, intervened: bool = False, policy_version: int = -1) -> Transition:
+        """One row of a step. `asked` is the action that the environment was given; one that it reports as executed is stored instead."""
         if self.observation is None:
             raise ValueError("the episode is over, or has not begun: call begin with the observation of the reset first")
-        info = info or {}
-        replaced = info.get("intervene_action")
-        following = _copied(next_observation, self.spec)
+        following = _copied({name: values[row] for name, values in step.observation.items()}, self.spec)
         transition = Transition(
             observation=self.observation,
-            action=_executed(info.get("executed_action", action) if replaced is None else replaced, self.spec),
-            reward=float(reward),
+            action=_clipped(asked if step.executed is None else step.executed[row], self.spec),
+            reward=float(step.reward[row]),
             next_observation=following,
-            terminated=bool(terminated),
-            truncated=bool(truncated),
-            intervened=intervened or replaced is not None,
-            success=any(bool(info.get(key, False)) for key in _SUCCESS_KEYS),
+            terminated=bool(step.terminated[row]),
+            truncated=bool(step.truncated[row]),
+            intervened=intervened or (step.intervened is not None and bool(step.intervened[row])),
+            success=bool(step.success[row]),
             episode=self.episode,
             step=self.step,
             policy_version=policy_version,
@@ -85,6 +64,6 @@ def _copied(observation: Observation, spec: Spec) -> Observation:
     return {name: np.array(value, dtype=known[name].dtype if name in known else None) for name, value in observation.items()}
 
 
-def _executed(action: Any, spec: Spec) -> np.ndarray:
+def _clipped(action: Any, spec: Spec) -> np.ndarray:
     """The action as the environment took it, which clips to [-1, 1]. NaN stays NaN, for the journal to refuse."""
     return np.clip(np.array(action, dtype=spec.action.dtype), -1.0, 1.0)

@@ -37,10 +37,10 @@ def _simulation(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     env = make_batch(found["task"], len(state["physics"]), reward=found["reward"])
     try:
-        env.restore({**state, "streams": json.loads(state["streams"])})  # pyright: ignore[reportAttributeAccessIssue]
+        env.restore(state)
         yield f"{'step':>6}  {'largest value in the state':>28}  {'in simulation':>14}  {'largest action':>14}"
         for number, action in enumerate(actions):
-            size = np.abs(env.state()["physics"]).max(axis=1)  # pyright: ignore[reportAttributeAccessIssue]
+            size = np.abs(env.state()["physics"]).max(axis=1)
             row = int(np.nanargmax(size)) if np.isfinite(size).any() else 0
             if number >= len(actions) - SHOWN:
                 yield f"{number - len(actions) + 1:>6}  {size[row]:>28.4g}  {row:>14}  {np.abs(action).max():>14.3g}"

@@ -75,8 +75,7 @@ def watch_actor() -> Callable[[Any, ActorClient], list[str]]:
 
     def watch(actor: Any, client: ActorClient) -> list[str]:
         nonlocal looked_at, steps_before
-        if actor.last_actions is not None:
-            actions.extend(actor.last_actions)
+        actions.extend(step.action for step in actor.transitions)
         now = time.monotonic()
         if now - looked_at < LOOK_EVERY_S:
             return []

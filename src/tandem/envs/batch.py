@@ -2,11 +2,12 @@
 
 In the default mode a row that ends starts its next episode in the same step: the observation returned is the
 first of the new episode, and `info["final_obs"]` is what the step really led to (for every row, ended or not).
-With `AutoresetMode.DISABLED` an ended row stands still until it is reset by mask: evaluation and `SingleEnv` use that.
+With `AutoresetMode.DISABLED` an ended row stands still until it is reset: `SimulatedEnv` uses that, for everything but PPO.
 """
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -39,6 +40,8 @@ def action_space(spec: Spec) -> gymnasium.spaces.Box:
 
 class BatchEnv(VectorEnv):
     """`num_envs` rows of a task on `num_threads` threads (0: one per core)."""
+
+    saves = True
 
     def __init__(self, task: Task, num_envs: int, *, num_threads: int = 0, autoreset: AutoresetMode = AutoresetMode.SAME_STEP) -> None:
         if num_envs < 1:
@@ -81,8 +84,12 @@ class BatchEnv(VectorEnv):
             for row in rows:
                 if seeds[row] is not None:
                     self.streams[row] = np.random.default_rng(seeds[row])
+        return self.begin(rows), {}
+
+    def begin(self, rows: np.ndarray) -> Observation:
+        """New episodes in these rows (indices in rising order); returns the observation of all rows, copied."""
         self._begin(rows)
-        return {name: values.copy() for name, values in self._last.items()}, {}
+        return {name: values.copy() for name, values in self._last.items()}
 
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         actions = checked_action(actions, self._action_shape, self.task_spec.task)
@@ -125,6 +132,9 @@ class BatchEnv(VectorEnv):
             )
         self._elapsed[:] = steps
 
+    def figures(self) -> dict[str, float]:
+        return self.task.figures()
+
     def _begin(self, rows: np.ndarray) -> None:
         chosen: Rows = ALL if len(rows) == self.num_envs else rows
         self.batch.state[chosen] = self._start  # what batch.reset does, without waking its threads
@@ -166,14 +176,14 @@ class BatchEnv(VectorEnv):
             )
 
     def state(self) -> dict[str, Any]:
-        """Everything that decides the future of these simulations, copied; `restore` continues bit for bit."""
+        """Everything that decides the future of these simulations, copied, as arrays; `restore` continues bit for bit."""
         return {
             "physics": np.array(self.batch.state),
             "memory": {name: array.copy() for name, array in self.task.memory().items()},
             "last": {name: array.copy() for name, array in self._last.items()},
             "elapsed": self._elapsed.copy(),
             "standing": self._standing.copy(),
-            "streams": [stream.bit_generator.state for stream in self.streams],
+            "streams": np.stack([_stream_to_array(stream) for stream in self.streams]),
         }
 
     def restore(self, state: dict[str, Any]) -> Observation:
@@ -186,12 +196,31 @@ class BatchEnv(VectorEnv):
         for name, array in self._last.items():
             array[:] = state["last"][name]
         self._elapsed[:], self._standing[:] = state["elapsed"], state["standing"]
-        for stream, saved in zip(self.streams, state["streams"], strict=True):
+        for stream, saved in zip(self.streams, _saved_streams(state["streams"]), strict=True):
             stream.bit_generator.state = saved
-        return {name: values.copy() for name, values in self._last.items()}
+        return {name: array.copy() for name, array in self._last.items()}
 
-    def close_extras(self, **kwargs: Any) -> None:
-        del kwargs
+
+_LOW_BITS = 2**64 - 1
+
+
+def _stream_to_array(stream: np.random.Generator) -> np.ndarray:
+    """(6,) int64: the two 128-bit integers of a PCG64 as halves, and the half word that it has left over."""
+    saved = stream.bit_generator.state
+    state, increment = saved["state"]["state"], saved["state"]["inc"]
+    words = (state >> 64, state & _LOW_BITS, increment >> 64, increment & _LOW_BITS, saved["has_uint32"], saved["uinteger"])
+    return np.array(words, np.uint64).view(np.int64)
+
+
+def _saved_streams(saved: Any) -> list[dict[str, Any]]:
+    """The random streams as NumPy takes them. Checkpoints written before they were arrays hold them as JSON text."""
+    if isinstance(saved, str):
+        return json.loads(saved)
+    streams = []
+    for words in np.asarray(saved, np.int64).view(np.uint64).tolist():
+        numbers = {"state": words[0] << 64 | words[1], "inc": words[2] << 64 | words[3]}
+        streams.append({"bit_generator": "PCG64", "state": numbers, "has_uint32": words[4], "uinteger": words[5]})
+    return streams
 
 
 def checked_action(action: Any, shape: tuple[int, ...], task: str) -> np.ndarray:

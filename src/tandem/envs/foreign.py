@@ -1,23 +1,27 @@
-"""Any Gymnasium environment with Box actions, behind the same face as our tasks: dict observations, actions in [-1, 1], a Spec.
+"""Any Gymnasium environment with Box actions, behind the same interfaces as our tasks: dict observations, actions in [-1, 1], a Spec.
 
-What such an environment hands out is looked at before it is believed: an observation of another shape than declared, or a reward or
-an end of the episode that is not one value per environment, is an error that says so. Left alone they would be broadcast, and trained on.
+Everything that such an environment returns is checked: an observation of another shape than declared, or a reward or an end of the
+episode that is not one value per environment, is an error. Without the check they would be broadcast, and trained on.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
+import mujoco
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from tandem.envs.batch import action_space, checked_action, observation_space
-from tandem.errors import ConfigError
-from tandem.types import Entry, Observation, Spec, Symmetry
+from tandem.envs.physics import GymnasiumPhysics, Physics, camera_names
+from tandem.envs.task_env import Capabilities
+from tandem.errors import ConfigError, RenderingUnavailable
+from tandem.types import Entry, Observation, Spec, Step, Symmetry
 
 FALLBACK_STEPS = 1000
 """Episode length where the environment declares none."""
@@ -88,29 +92,132 @@ def to_unit(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
     return np.clip(2 * (action - low) / (high - low) - 1, -1, 1).astype(np.float32)
 
 
-class ForeignEnv(gymnasium.Wrapper):
-    """One foreign environment."""
+def _action_range(space: gymnasium.Space) -> tuple[np.ndarray, np.ndarray]:
+    assert isinstance(space, gymnasium.spaces.Box)  # `spec_of` has refused everything else
+    return space.low, space.high
 
-    def __init__(self, name: str, env: gymnasium.Env) -> None:
-        super().__init__(env)
-        self.task_spec = spec_of(name, env, env.observation_space, env.action_space)
-        self._low, self._high = env.action_space.low, env.action_space.high  # pyright: ignore[reportAttributeAccessIssue]
-        self.observation_space = observation_space(self.task_spec)
-        self.action_space = action_space(self.task_spec)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        observation, info = self.env.reset(seed=seed, options=options)
-        return _convert(self.task_spec, observation), info
+def _executed(name: str, info: dict[str, Any], low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray | None, bool]:
+    """The action that was executed in place of the one asked for, in the agent's units, and whether a person chose it.
 
-    def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        action = checked_action(action, self.task_spec.action.shape, self.task_spec.task)
-        raw = from_unit(action, self._low, self._high)
-        observation, reward, terminated, truncated, info = self.env.step(raw)
-        _require_step(self.task_spec.task, reward, terminated, truncated, ())
-        info = {**info, "success": bool(_success(info))}
-        if "intervene_action" in info:  # in the environment's own units
-            info["intervene_action"] = to_unit(np.asarray(info["intervene_action"]), self._low, self._high)
-        return _convert(self.task_spec, observation), float(reward), bool(terminated), bool(truncated), info
+    This is the one place that knows how environments report it, in their own units: `intervene_action` (hil-serl: a person on the
+    environment's side took over) and `executed_action` (the environment limited or changed it).
+    """
+    for key in ("intervene_action", "executed_action"):
+        if info.get(key) is not None:
+            reported = np.asarray(info[key], float)
+            _require(name, f"info['{key}']", reported, low.shape)
+            return to_unit(reported, low, high), key == "intervene_action"
+    return None, False
+
+
+class GymnasiumEnv:
+    """N Gymnasium environments as a `TaskEnv`, stepped one after the other; each is an environment of its own.
+
+    An environment that moves a robot says so: `metadata["clock"] = "real"`, and a method `halt()` that stops all motion from any thread.
+    """
+
+    def __init__(self, name: str, envs: Sequence[gymnasium.Env]) -> None:
+        if not envs:
+            raise ConfigError(f"'{name}' needs at least one environment, got num_envs=0")
+        first = envs[0]
+        self._envs, self.num_envs = list(envs), len(envs)
+        self.spec: Spec = spec_of(name, first, first.observation_space, first.action_space)
+        self._low, self._high = _action_range(first.action_space)
+        self._halts = [env.get_wrapper_attr("halt") for env in envs if env.has_wrapper_attr("halt")]
+        model = _mujoco_of(first)
+        real = first.metadata.get("clock") == "real"
+        self.capabilities = Capabilities(
+            renders=first.render_mode == "rgb_array",
+            cameras=() if model is None else camera_names(model[0]),
+            clock="real" if real else "simulated",
+            needs_limits=real,
+        )
+        self._standing = np.ones(self.num_envs, bool)
+        """Ended and not reset yet; before the first reset, all of them."""
+        entries = self.spec.observation.items()
+        self._last: Observation = {key: np.zeros((self.num_envs, *entry.shape), entry.dtype) for key, entry in entries}
+
+    def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
+        chosen = range(self.num_envs) if rows is None else rows
+        for row, seed in zip(chosen, seeds if seeds is not None else [None] * len(chosen), strict=True):
+            observation, _ = self._envs[row].reset(seed=None if seed is None else int(seed))
+            self._keep(row, observation)
+            self._standing[row] = False
+        return self._seen()
+
+    def step(self, action: np.ndarray) -> Step:
+        began = time.perf_counter()
+        asked = checked_action(action, (self.num_envs, self.spec.action_dim), self.spec.task)
+        reward, executed = np.zeros(self.num_envs), asked.astype(np.float32)
+        terminated, truncated, success, reported, intervened = (np.zeros(self.num_envs, bool) for _ in range(5))
+        for row in np.flatnonzero(~self._standing).tolist():
+            raw = from_unit(asked[row], self._low, self._high)
+            observation, gained, terminated_now, truncated_now, info = self._envs[row].step(raw)
+            _require_step(self.spec.task, gained, terminated_now, truncated_now, ())
+            self._keep(row, observation)
+            reward[row], terminated[row], truncated[row] = float(gained), bool(terminated_now), bool(truncated_now)
+            success[row] = bool(_success(info))
+            instead, intervened[row] = _executed(self.spec.task, info, self._low, self._high)
+            if instead is not None:
+                executed[row], reported[row] = instead, True
+        self._standing |= terminated | truncated
+        return Step(
+            self._seen(),
+            reward,
+            terminated,
+            truncated,
+            success,
+            executed=executed if reported.any() else None,
+            intervened=intervened if intervened.any() else None,
+            seconds=time.perf_counter() - began,
+        )
+
+    def _keep(self, row: int, observation: Any) -> None:
+        """Copied at once: the next reset, or another row, may write to the same buffer."""
+        for key, values in _convert(self.spec, observation).items():
+            self._last[key][row] = values
+
+    def _seen(self) -> Observation:
+        return {key: values.copy() for key, values in self._last.items()}
+
+    def halt(self, reason: str) -> None:
+        for halt in self._halts:
+            halt()
+
+    def state(self) -> dict[str, Any]:
+        raise _cannot_be_saved(self.spec)
+
+    def restore(self, state: dict[str, Any]) -> Observation:
+        raise _cannot_be_saved(self.spec)
+
+    def render(self) -> np.ndarray:
+        try:
+            picture = self._envs[0].render()
+        except gymnasium.error.DependencyNotInstalled as problem:
+            raise RenderingUnavailable(f"environment '{self.spec.task}' cannot draw itself: {problem}") from None
+        if not isinstance(picture, np.ndarray):
+            got = type(picture).__name__
+            raise RenderingUnavailable(f"environment '{self.spec.task}' draws no picture: render() gave a {got}, expected an array.")
+        return picture
+
+    def physics(self) -> Physics | None:
+        found = _mujoco_of(self._envs[0])
+        return None if found is None else GymnasiumPhysics(*found)
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+
+def _cannot_be_saved(spec: Spec) -> ConfigError:
+    return ConfigError(f"environment '{spec.task}' is Gymnasium's: its state cannot be saved (capabilities.saves is False)")
+
+
+def _mujoco_of(env: gymnasium.Env) -> tuple[mujoco.MjModel, mujoco.MjData] | None:
+    """The simulation inside of one of Gymnasium's MuJoCo environments; None for any other kind."""
+    model, data = getattr(env.unwrapped, "model", None), getattr(env.unwrapped, "data", None)
+    return (model, data) if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData) else None
 
 
 class _Row(gymnasium.Wrapper):
@@ -144,10 +251,12 @@ def _about(info: dict[str, Any], row: int) -> dict[str, Any]:
 
 
 class ForeignBatch(VectorEnv):
-    """N foreign environments through `gymnasium.make_vec`, with `final_obs` of every row as `BatchEnv` gives it.
+    """N foreign environments through `gymnasium.make_vec` for PPO, with `final_obs` of every row as `BatchEnv` gives it.
 
     An id that has nothing but a `vector_entry_point` steps its rows by itself; it must reset them in the same step.
     """
+
+    saves = False
 
     def __init__(self, name: str, num_envs: int) -> None:
         if num_envs < 1:
@@ -162,7 +271,7 @@ class ForeignBatch(VectorEnv):
         self.single_observation_space, self.single_action_space = observation_space(self.task_spec), action_space(self.task_spec)
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
-        self._low, self._high = inner.single_action_space.low, inner.single_action_space.high  # pyright: ignore[reportAttributeAccessIssue]
+        self._low, self._high = _action_range(inner.single_action_space)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -181,19 +290,14 @@ class ForeignBatch(VectorEnv):
         observation = self._converted(observation)
         final_obs = {key: values.copy() for key, values in observation.items()}
         ended = terminated | truncated
-        told: dict[str, Any] = {"success": np.zeros(self.num_envs, bool), "final_obs": final_obs, "_final_obs": ended}
+        reported: dict[str, Any] = {"success": np.zeros(self.num_envs, bool), "final_obs": final_obs, "_final_obs": ended}
         for row in range(self.num_envs):
             about = _about(info.get("final_info", {}) if ended[row] else info, row)
-            told["success"][row] = bool(_success(about))
+            reported["success"][row] = bool(_success(about))
             if ended[row]:
                 for key, value in self._final(info, row).items():
                     final_obs[key][row] = value
-            if "intervene_action" in about:
-                told.setdefault("intervene_action", np.zeros(actions.shape, np.float32))
-                told.setdefault("_intervene_action", np.zeros(self.num_envs, bool))
-                told["intervene_action"][row] = to_unit(about["intervene_action"], self._low, self._high)
-                told["_intervene_action"][row] = True
-        return observation, np.array(reward, float), terminated, truncated, told
+        return observation, np.array(reward, float), terminated, truncated, reported
 
     def _converted(self, observation: Any) -> Observation:
         return _convert(self.task_spec, observation, (self.num_envs,))
@@ -207,6 +311,20 @@ class ForeignBatch(VectorEnv):
                 f"rows by itself and does not keep what the last step led to, which has a value when time runs out."
             )
         return _convert(self.task_spec, {name: part[row] for name, part in final.items()} if isinstance(final, dict) else final[row])
+
+    def set_elapsed(self, steps: np.ndarray) -> None:
+        raise ConfigError(
+            f"init_at_random_ep_len: environment '{self.task_spec.task}' counts its own steps, so its episodes cannot begin at another age"
+        )
+
+    def figures(self) -> dict[str, float]:
+        return {}
+
+    def state(self) -> dict[str, Any]:
+        raise _cannot_be_saved(self.task_spec)
+
+    def restore(self, state: dict[str, Any]) -> Observation:
+        raise _cannot_be_saved(self.task_spec)
 
     def close_extras(self, **kwargs: Any) -> None:
         self.rows.close(**kwargs)

@@ -10,21 +10,22 @@ from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
 
 from tandem.envs.batch import BatchEnv
 from tandem.envs.cartpole import CartPole
-from tandem.envs.foreign import ForeignBatch, ForeignEnv
+from tandem.envs.foreign import ForeignBatch, GymnasiumEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearCorrector, GearExpert, gear_distance
 from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.reach import Reach, ReachExpert, reach_distance
 from tandem.envs.recall import Recall
 from tandem.envs.shaping import Reward
+from tandem.envs.simulated import SimulatedEnv
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Practice, Task
+from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, UnknownTaskError
-from tandem.types import Observation
+from tandem.types import Observation, Spec
 
 
 class Expert(Protocol):
@@ -103,6 +104,27 @@ def register_task(
 WITH_EXPERT = tuple(name for name, task in TASKS.items() if task.expert is not None)
 
 
+def make_env(
+    name: str,
+    num_envs: int = 1,
+    *,
+    reward: Reward | None = None,
+    num_threads: int = 0,
+    render: bool = False,
+    camera: str | None = None,
+    size: tuple[int, int] = (640, 480),
+) -> TaskEnv:
+    """`num_envs` environments to act in; `reward=None` is the task's own. With `render` they can be asked for pictures."""
+    if name in TASKS:
+        chosen = camera or TASKS[name].camera
+        return SimulatedEnv(_task(name, reward), num_envs, num_threads=num_threads, camera=chosen, size=size)
+    # an environment that cannot be drawn need not take the argument
+    options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
+    env = _gymnasium(name, lambda: GymnasiumEnv(name, [gymnasium.make(name, **options) for _ in range(num_envs)]))
+    _refuse_reward(name, reward)
+    return env
+
+
 def make(
     name: str,
     *,
@@ -110,34 +132,26 @@ def make(
     render_mode: str | None = None,
     camera: str | None = None,
     size: tuple[int, int] = (640, 480),
-) -> gymnasium.Env:
-    """One environment with dict observations, actions in [-1, 1] and a `task_spec`; `reward=None` is the task's own."""
-    if name in TASKS:
-        return SingleEnv(_task(name, reward), render_mode=render_mode, camera=camera or TASKS[name].camera, size=size)
-    # an environment that cannot be drawn need not take the argument
-    options: dict[str, Any] = {"render_mode": render_mode} if render_mode else {}
-    env = ForeignEnv(name, _gymnasium(name, lambda: gymnasium.make(name, **options)))
-    _refuse_reward(name, reward)
-    return env
+) -> SingleEnv:
+    """The same, one environment behind Gymnasium's interface."""
+    env = make_env(name, reward=reward, render=render_mode is not None, camera=camera, size=size)
+    return SingleEnv(env, render_mode=render_mode)
+
+
+def spec_for(name: str) -> Spec:
+    """The spec of an environment, by its name."""
+    env = make_env(name)
+    env.close()
+    return env.spec
 
 
 def make_batch(
-    name: str,
-    num_envs: int,
-    *,
-    reward: Reward | None = None,
-    practice: Practice | None = None,
-    num_threads: int = 0,
-    autoreset: AutoresetMode = AutoresetMode.SAME_STEP,
-) -> VectorEnv:
-    """`num_envs` of them stepped together; with `practice` they are for learning, not for judging."""
+    name: str, num_envs: int, *, reward: Reward | None = None, practice: Practice | None = None, num_threads: int = 0
+) -> BatchEnv | ForeignBatch:
+    """`num_envs` environments that reset in the same step, for PPO; with `practice` they are for learning, not for evaluation."""
     _refuse_practice(name, practice)
     if name in TASKS:
-        return BatchEnv(_task(name, reward, practice), num_envs, num_threads=num_threads, autoreset=autoreset)
-    if autoreset != AutoresetMode.SAME_STEP:
-        raise ConfigError(
-            f"environment '{name}' is Gymnasium's and resets in the same step here; only our tasks can stand still ({autoreset})"
-        )
+        return BatchEnv(_task(name, reward, practice), num_envs, num_threads=num_threads)
     env = _gymnasium(name, lambda: ForeignBatch(name, num_envs))
     _refuse_reward(name, reward)
     return env

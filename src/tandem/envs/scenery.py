@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import mujoco
 import numpy as np
-from gymnasium.vector import VectorEnv
 
-from tandem.envs.batch import BatchEnv
+from tandem.envs.task_env import TaskEnv
 
 SHOWN_GROUPS = 3
 SMALL_MESH = 400
@@ -33,58 +31,35 @@ _TYPES = {
 class Scenery:
     """Row 0 of an environment, as shapes and poses."""
 
-    def __init__(self, env: VectorEnv | gymnasium.Env, axes: Sequence[str], control_hz: float, camera: str | None = None) -> None:
-        self._axes, self._control_hz, self._camera = list(axes), control_hz, camera
-        rows = env if isinstance(env, BatchEnv) else getattr(env, "rows", None)  # one environment of ours is a batch of one
-        self._batch = rows.batch if isinstance(rows, BatchEnv) else None
-        self._inner = None if self._batch is not None else _gymnasium_mujoco(env)
-        self._model: mujoco.MjModel | None = None
-        if self._batch is not None:
-            self._model = self._batch.get_model(0)
-        elif self._inner is not None:
-            self._model = self._inner.model
-        self._data = mujoco.MjData(self._model) if self._model is not None and self._batch is not None else None
+    def __init__(self, env: TaskEnv, axes: Sequence[str], camera: str | None = None) -> None:
+        self._axes, self._control_hz, self._camera = list(axes), env.spec.control_hz, camera
+        self._cameras = list(env.capabilities.cameras)
+        self._physics = env.physics()
 
     def description(self) -> dict[str, Any]:
         """As `link.messages.Scene` carries it: bodies by name, geoms in the frames of their bodies, a good place to look from."""
-        model = self._model
-        told = {"bodies": [], "geoms": [], "camera": _LOOK, "axes": self._axes, "control_hz": self._control_hz, "cameras": []}
-        if model is None:
-            return told
-        self.poses()
-        return told | {
+        described = {"bodies": [], "geoms": [], "camera": _LOOK, "axes": self._axes, "control_hz": self._control_hz, "cameras": []}
+        physics = self._physics
+        if physics is None:
+            return described
+        physics.update()
+        model = physics.model
+        return described | {
             "bodies": [model.body(i).name or f"body {i}" for i in range(model.nbody)],
             "geoms": [_geom(model, i) for i in range(model.ngeom) if _is_shown(model, i)],
-            "cameras": [model.camera(i).name for i in range(model.ncam) if model.camera(i).name] if self._batch is not None else [],
-            "camera": _look(model, self._data if self._data is not None else self._inner.data, self._camera),  # pyright: ignore
+            "cameras": self._cameras,
+            "camera": _look(model, physics.data, self._camera),
         }
 
     def poses(self) -> np.ndarray:
         """(bodies, 7) float32: position and quaternion (w, x, y, z) of every body in the world."""
-        if self._batch is not None:
-            assert self._model is not None and self._data is not None
-            # each row has bodies of its own places (a board that is put elsewhere), so its model is asked for too
-            self._batch.get_model(0, self._model)
-            self._batch.get_data(0, self._data)
-            mujoco.mj_kinematics(self._model, self._data)
-            mujoco.mj_camlight(self._model, self._data)
-            data = self._data
-        elif self._inner is not None:
-            data = self._inner.data
-        else:
+        if self._physics is None:
             return np.zeros((0, 7), np.float32)
-        return np.concatenate([data.xpos, data.xquat], axis=1).astype(np.float32)
+        self._physics.update()
+        return np.concatenate([self._physics.data.xpos, self._physics.data.xquat], axis=1).astype(np.float32)
 
 
 _LOOK = {"lookat": [0.0, 0.0, 0.0], "distance": 2.0, "azimuth": 135.0, "elevation": -30.0}
-
-
-def _gymnasium_mujoco(env: VectorEnv | gymnasium.Env) -> Any:
-    """Gymnasium's own MuJoCo environment, or the first of them among the rows; None if it is of another kind."""
-    rows = getattr(getattr(env, "rows", None), "envs", (env,))
-    inner = getattr(rows[0], "unwrapped", None)
-    known = isinstance(getattr(inner, "model", None), mujoco.MjModel) and isinstance(getattr(inner, "data", None), mujoco.MjData)
-    return inner if known else None
 
 
 def _is_shown(model: mujoco.MjModel, geom: int) -> bool:
@@ -99,14 +74,14 @@ def _colour(model: mujoco.MjModel, geom: int) -> np.ndarray:
 def _geom(model: mujoco.MjModel, geom: int) -> dict[str, Any]:
     kind = _TYPES[mujoco.mjtGeom(int(model.geom_type[geom]))]
     position, quaternion, size = model.geom_pos[geom].copy(), model.geom_quat[geom], model.geom_size[geom]
-    told: dict[str, Any] = {"body": int(model.geom_bodyid[geom]), "type": kind, "rgba": _rounded(_colour(model, geom))}
+    described: dict[str, Any] = {"body": int(model.geom_bodyid[geom]), "type": kind, "rgba": _rounded(_colour(model, geom))}
     if kind == "mesh":
         centre, size = model.geom_aabb[geom, :3], model.geom_aabb[geom, 3:]
-        told |= _triangles(model, int(model.geom_dataid[geom]), centre)
+        described |= _triangles(model, int(model.geom_dataid[geom]), centre)
         turned = np.zeros(3)
         mujoco.mju_rotVecQuat(turned, centre, quaternion)
         position += turned  # the middle of the box
-    return told | {"size": _rounded(size), "pos": _rounded(position), "quat": _rounded(quaternion)}
+    return described | {"size": _rounded(size), "pos": _rounded(position), "quat": _rounded(quaternion)}
 
 
 def _triangles(model: mujoco.MjModel, mesh: int, centre: np.ndarray) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One simulation of a task as a plain Gymnasium environment: a batch of one that does not reset by itself."""
+"""One environment of any kind as a plain Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -6,70 +6,54 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
-from tandem.envs.batch import BatchEnv, action_space, checked_action, observation_space
-from tandem.envs.rendering import Camera
-from tandem.envs.task import Task
+from tandem.envs.batch import action_space, observation_space
+from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError
-from tandem.types import Observation
+from tandem.types import Observation, first_row
 
 
 class SingleEnv(gymnasium.Env):
-    """`info["success"]` is the task's word on the step just made, `info["reward_terms"]` what the reward is made of, where it has parts."""
+    """A `TaskEnv` of one row behind Gymnasium's interface, with dict observations, actions in [-1, 1] and a `task_spec`.
+
+    `info["success"]` is reported by the task, `info["reward_terms"]` are the parts of the reward where it has any. An action that was
+    executed other than asked is in `info["executed_action"]`, or in `info["intervene_action"]` where a person chose it.
+    """
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012  as Gymnasium declares it
 
-    def __init__(
-        self, task: Task, *, render_mode: str | None = None, camera: str | None = None, size: tuple[int, int] = (640, 480)
-    ) -> None:
+    def __init__(self, env: TaskEnv, *, render_mode: str | None = None) -> None:
         if render_mode not in (None, "rgb_array"):
             raise ConfigError(f"SingleEnv draws to arrays (render_mode='rgb_array'), got {render_mode!r}")
-        self.task_spec = task.spec
+        if env.num_envs != 1:
+            raise ConfigError(f"SingleEnv shows one environment, got num_envs={env.num_envs}")
+        self.task_env, self.task_spec = env, env.spec
         self.render_mode = render_mode
-        self.observation_space = observation_space(task.spec)
-        self.action_space = action_space(task.spec)
-        self.rows = BatchEnv(task, 1, autoreset=AutoresetMode.DISABLED)
-        self._camera_name, self._size = camera, size
-        self._camera: Camera | None = None
+        self.observation_space = observation_space(env.spec)
+        self.action_space = action_space(env.spec)
         self._ended = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         super().reset(seed=seed)
-        observation, _ = self.rows.reset(seed=seed)
+        observation = self.task_env.reset(seeds=[seed])
         self._ended = False
-        return _first(observation), {}
+        return first_row(observation), {}
 
     def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         if self._ended:
             raise ConfigError(f"task '{self.task_spec.task}': step() after the end of an episode; call reset() first")
-        action = checked_action(action, self.task_spec.action.shape, self.task_spec.task)
-        observation, reward, terminated, truncated, info = self.rows.step(action[None])
-        self._ended = bool(terminated[0] or truncated[0])
-        told: dict[str, Any] = {"success": bool(info["success"][0])}
-        if "reward_terms" in info:
-            told["reward_terms"] = {name: float(part[0]) for name, part in info["reward_terms"].items()}
-        return _first(observation), float(reward[0]), bool(terminated[0]), bool(truncated[0]), told
+        step = self.task_env.step(np.asarray(action)[None])
+        self._ended = bool(step.ended[0])
+        info: dict[str, Any] = {"success": bool(step.success[0])}
+        if step.reward_terms:
+            info["reward_terms"] = {name: float(part[0]) for name, part in step.reward_terms.items()}
+        if step.executed is not None:
+            by_person = step.intervened is not None and bool(step.intervened[0])
+            info["intervene_action" if by_person else "executed_action"] = step.executed[0]
+        return first_row(step.observation), float(step.reward[0]), bool(step.terminated[0]), bool(step.truncated[0]), info
 
-    def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        if self.render_mode is None:
-            return None
-        if self._camera is None:
-            self._camera = Camera(self.rows.batch, self._camera_name, self._size)
-        return self._camera.picture(0)
-
-    def state(self) -> dict[str, Any]:
-        return self.rows.state()
-
-    def restore(self, state: dict[str, Any]) -> Observation:
-        self._ended = bool(state["standing"][0])
-        return _first(self.rows.restore(state))
+    def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]  Gymnasium's type has no None
+        return None if self.render_mode is None else self.task_env.render()
 
     def close(self) -> None:
-        if self._camera is not None:
-            self._camera.close()
-            self._camera = None
-
-
-def _first(observation: Observation) -> Observation:
-    return {name: values[0] for name, values in observation.items()}
+        self.task_env.close()

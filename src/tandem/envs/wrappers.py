@@ -1,19 +1,21 @@
-"""One concern each, around a single environment that has a `task_spec`."""
+"""Wrappers around a `TaskEnv`: one concern each, and everything else forwarded."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 
+from tandem.envs.physics import Physics
 from tandem.envs.rotations import compose, quat_conjugate, rotate, rotvec_to_quat
+from tandem.envs.task_env import Capabilities, TaskEnv
 from tandem.errors import ConfigError
-from tandem.types import Observation
+from tandem.types import Observation, Spec, Step
 
 
-class ToolFrame(gymnasium.Wrapper):
+class ToolFrame:
     """Actions and velocities in the tool's own axes, and the pose relative to where the episode began.
 
     A policy that acts in the tool's axes does not have to learn where the base is. The map is a rotation and nothing else,
@@ -23,14 +25,12 @@ class ToolFrame(gymnasium.Wrapper):
         tool velocity =  R' base velocity
         relative pose =  (R0' (p - p0),  log(R0' R))
 
-    A person's action that the environment reports in its own frame (`info["intervene_action"]`) comes out in the agent's
-    frame. Turning a box into another leaves corners outside: a step that does not fit is shortened, keeping its direction, and
-    what was executed is reported in `info["executed_action"]`.
+    Executed actions that the environment reports are turned back into the tool's axes. A box turned into another leaves corners
+    outside: a step that does not fit is shortened, keeping its direction, and reported as executed.
     """
 
-    def __init__(self, env: gymnasium.Env, pose: str = "tcp_pose", vectors: tuple[str, ...] = ("tcp_velocity", "command_offset")) -> None:
-        super().__init__(env)
-        spec = env.get_wrapper_attr("task_spec")
+    def __init__(self, env: TaskEnv, pose: str = "tcp_pose", vectors: tuple[str, ...] = ("tcp_velocity", "command_offset")) -> None:
+        self._env, spec = env, env.spec
         for name in (pose, *vectors):
             entry = spec.observation.get(name)
             if entry is None or entry.shape != (6,):
@@ -39,55 +39,79 @@ class ToolFrame(gymnasium.Wrapper):
         if spec.action_dim < 3 or spec.action_dim in (4, 5):
             raise ConfigError(f"ToolFrame of '{spec.task}' needs 3 axes or 6 (and a gripper), the action has {spec.action_dim}")
         # another frame is another meaning of the same shapes: the name makes the hash differ
-        self.task_spec = dataclasses.replace(spec, task=f"{spec.task}+tool_frame")
+        self.spec: Spec = dataclasses.replace(spec, task=f"{spec.task}+tool_frame")
         self._pose_name, self._vectors = pose, vectors
         self._scale = spec.action.scales().astype(float)
-        self._pose = self._start = np.zeros(6)
-        self._last_action = np.zeros(spec.action_dim, np.float32)
+        self._pose = np.zeros((env.num_envs, 6))
+        self._start = np.zeros((env.num_envs, 6))
+        self._last_action = np.zeros((env.num_envs, spec.action_dim), np.float32)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        observation, info = self.env.reset(seed=seed, options=options)
-        self._start = observation[self._pose_name].astype(float)
-        self._last_action = np.zeros_like(self._last_action)
-        return self._seen(observation), info
+    @property
+    def num_envs(self) -> int:
+        return self._env.num_envs
 
-    def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        orientation = rotvec_to_quat(self._pose[3:])
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._env.capabilities
+
+    def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
+        observation = self._env.reset(rows, seeds)
+        begun = slice(None) if rows is None else np.asarray(rows, int)
+        self._start[begun] = observation[self._pose_name][begun]
+        self._last_action[begun] = 0.0
+        return self._seen(observation)
+
+    def step(self, action: np.ndarray) -> Step:
+        orientation = rotvec_to_quat(self._pose[:, 3:])
         wanted = self._turned(orientation, np.asarray(action, float))
         sent = wanted.copy()
-        for axes in _axes(len(sent)):
-            sent[axes] /= max(1.0, float(np.abs(sent[axes]).max()))
-        observation, reward, terminated, truncated, info = self.env.step(sent)
-        back = quat_conjugate(orientation)
-        executed = self._turned(back, sent)
-        if "intervene_action" in info:
-            executed = self._turned(back, np.asarray(info["intervene_action"], float))
-            info = {**info, "intervene_action": executed.astype(np.float32)}
-        elif not np.array_equal(sent, wanted):
-            info = {**info, "executed_action": executed.astype(np.float32)}
+        for axes in _axes(sent.shape[1]):
+            sent[:, axes] /= np.maximum(1.0, np.abs(sent[:, axes]).max(axis=1, keepdims=True))
+        step = self._env.step(sent)
+        executed = self._turned(quat_conjugate(orientation), sent if step.executed is None else step.executed.astype(float))
         self._last_action = executed.astype(np.float32)
-        return self._seen(observation), float(reward), terminated, truncated, info
+        changed = step.executed is not None or not np.array_equal(sent, wanted)
+        return dataclasses.replace(step, observation=self._seen(step.observation), executed=self._last_action.copy() if changed else None)
 
     def _turned(self, orientation: np.ndarray, action: np.ndarray) -> np.ndarray:
         """The same physical step in other axes; scales may differ from axis to axis, so it is turned in metres and radians."""
         turned = action.copy()
-        for axes in _axes(len(action)):
-            turned[axes] = rotate(orientation, action[axes] * self._scale[axes]) / self._scale[axes]
+        for axes in _axes(action.shape[1]):
+            turned[:, axes] = rotate(orientation, action[:, axes] * self._scale[axes]) / self._scale[axes]
         return turned
 
     def _seen(self, observation: Observation) -> Observation:
         self._pose = observation[self._pose_name].astype(float)
         seen = dict(observation)
-        back = quat_conjugate(rotvec_to_quat(self._pose[3:]))
+        back = quat_conjugate(rotvec_to_quat(self._pose[:, 3:]))
         for name in self._vectors:
             vector = observation[name].astype(float)
-            seen[name] = np.concatenate([rotate(back, vector[:3]), rotate(back, vector[3:])]).astype(np.float32)
-        start_back = quat_conjugate(rotvec_to_quat(self._start[3:]))
-        place = rotate(start_back, self._pose[:3] - self._start[:3])
-        seen[self._pose_name] = np.concatenate([place, compose(-self._start[3:], self._pose[3:])]).astype(np.float32)
+            seen[name] = np.concatenate([rotate(back, vector[:, :3]), rotate(back, vector[:, 3:])], axis=1).astype(np.float32)
+        start_back = quat_conjugate(rotvec_to_quat(self._start[:, 3:]))
+        place = rotate(start_back, self._pose[:, :3] - self._start[:, :3])
+        seen[self._pose_name] = np.concatenate([place, compose(-self._start[:, 3:], self._pose[:, 3:])], axis=1).astype(np.float32)
         if "previous_action" in seen:
-            seen["previous_action"] = self._last_action
+            seen["previous_action"] = self._last_action.copy()
         return seen
+
+    def halt(self, reason: str) -> None:
+        self._env.halt(reason)
+
+    def state(self) -> dict[str, Any]:
+        return {"env": self._env.state(), "start": self._start.copy(), "last_action": self._last_action.copy()}
+
+    def restore(self, state: dict[str, Any]) -> Observation:
+        self._start, self._last_action = np.array(state["start"]), np.array(state["last_action"])
+        return self._seen(self._env.restore(state["env"]))
+
+    def render(self) -> np.ndarray:
+        return self._env.render()
+
+    def physics(self) -> Physics | None:
+        return self._env.physics()
+
+    def close(self) -> None:
+        self._env.close()
 
 
 def _axes(action_dim: int) -> tuple[slice, ...]:

@@ -14,7 +14,7 @@ from tandem.acting.policy import act_with, describe
 from tandem.agents.bc import BCConfig, clone
 from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
-from tandem.envs.registry import make
+from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.observations import Layout
 from tandem.runs.checkpoint import write_policy
@@ -52,7 +52,7 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
     """Write two policies to one run folder: `best` predicts held-out episodes best, `latest` was trained to the last step."""
     if not args.demos:
         raise ConfigError("nothing to clone: give --demos FILE")
-    spec = make(args.task).get_wrapper_attr("task_spec")
+    spec = spec_for(args.task)
     steps = [step for file in args.demos for step in load_demos(file, spec)]
     names = {name: number for number, name in enumerate(dict.fromkeys((step.source, step.episode) for step in steps))}
     observations = Layout(spec).flatten({name: np.stack([step.observation[name] for step in steps]) for name in spec.observation})

@@ -14,7 +14,7 @@ from tandem.acting.actor import Actor
 from tandem.acting.operators import DEVICES, make_operators
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
-from tandem.envs.registry import make_batch
+from tandem.envs.registry import make_env
 from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig
@@ -25,15 +25,15 @@ from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.loggers import TensorBoard, WandB
 from tandem.runs.stopping import interruptible
-from tandem.types import PolicySnapshot, Spec
+from tandem.types import PolicySnapshot
 
 
 def train(
     config: TrainConfig, path: Path, display: Display, *, resume: bool = False, init_from: Path | None = None, watch: Watch | None = None
 ) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
-    env = make_batch(config.task, config.num_envs)
-    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    env = make_env(config.task, config.num_envs)
+    spec = env.spec
     if config.operator in DEVICES or config.reward_source == "person":
         raise ConfigError(
             f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "
@@ -94,6 +94,7 @@ def _loop(trainer: Trainer, actor: Actor) -> str:
         if trainer.stop_reason is not None:
             return trainer.stop_reason  # without another actor step, from which nothing would be learned
         actor.step()
+        actor.reset_ended()
         trainer.receive()
 
 

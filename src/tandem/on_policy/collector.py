@@ -6,27 +6,27 @@ import json
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 
 from tandem.agents.ppo import Act
 from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout, Shape
-from tandem.envs.batch import BatchEnv
+from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError, NotFinite
 from tandem.networks.normaliser import Moments, Normaliser
 from tandem.observations import Layout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.episodes import BatchEpisodes
 from tandem.seeding import episode_seeds
-from tandem.types import Metrics, Observation, Spec
+from tandem.types import Metrics, Observation
 
 
 class Collector:
     """Holds the environments, the observation normaliser, and the rollout."""
 
-    def __init__(self, config: OnPolicyConfig, env: VectorEnv, memory_dim: int = 0, mirror: Mirror | None = None) -> None:
+    def __init__(self, config: OnPolicyConfig, env: RolloutEnv, memory_dim: int = 0, mirror: Mirror | None = None) -> None:
         self.env, self._config, self._mirror = env, config, mirror
-        self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+        self.spec = env.task_spec
         self._layout = Layout(self.spec)
         mode = (env.metadata or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
         if mode != AutoresetMode.SAME_STEP:
@@ -65,13 +65,8 @@ class Collector:
             self._set_random_ages(start)
 
     def _set_random_ages(self, start: int) -> None:
-        if not hasattr(self.env, "set_elapsed"):
-            raise ConfigError(
-                f"init_at_random_ep_len: environment '{self.spec.task}' counts its own steps and has no `set_elapsed` to change that"
-            )
         random = np.random.default_rng([self._config.seed, 3, *([start] if start else [])])
-        ages = random.integers(0, self.spec.max_episode_steps, self._config.num_envs)
-        self.env.set_elapsed(ages)  # pyright: ignore[reportAttributeAccessIssue]
+        self.env.set_elapsed(random.integers(0, self.spec.max_episode_steps, self._config.num_envs))
         self.episodes.skip_open()
 
     @property
@@ -83,7 +78,7 @@ class Collector:
         """One rollout. Actions are stored as they were drawn; the environment gets them clipped to [-1, 1]."""
         self.rollout.clear()
         self.rollout.memory[:] = self._memory
-        self.before = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
+        self.before = self.env.state() if self.env.saves else None
         self.acted = []
         terms: dict[str, list[np.ndarray]] = {}
         shape = self.rollout.actions.shape[1:]
@@ -113,8 +108,7 @@ class Collector:
             self.normaliser.record(np.stack(scaled))
             if self._mirror is not None:  # statistics that are symmetric too: normalising and mirroring then commute
                 self.normaliser.record(self._mirror.observations(np.stack(scaled)))
-        figures = self.env.task.figures() if isinstance(self.env, BatchEnv) else {}
-        self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in (terms | figures).items()}
+        self.terms = {f"Episode/{name}": float(np.mean(values)) for name, values in (terms | self.env.figures()).items()}
         return self.rollout
 
     def _reached(self, ended: np.ndarray, info: dict[str, Any]) -> np.ndarray:
@@ -150,10 +144,7 @@ class Collector:
 
     def state(self) -> dict[str, Any]:
         """Everything that decides what comes next. Simulations that cannot be saved are left out; they start new episodes."""
-        env_state = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
-        if env_state is not None:
-            env_state["streams"] = json.dumps(env_state["streams"])  # msgpack has no 128-bit integers
-        return {"env": env_state, "memory": np.array(self._memory), **self.without_simulations()}
+        return {"env": self.env.state() if self.env.saves else None, "memory": np.array(self._memory), **self.without_simulations()}
 
     def without_simulations(self) -> dict[str, Any]:
         """The same without the simulations and the policy's hidden state."""
@@ -172,9 +163,7 @@ class Collector:
         exact = state.get("env") is not None
         self.episodes.restore(state["episodes"], open_too=exact)
         if exact:
-            streams = json.loads(state["env"]["streams"])
-            observation = self.env.restore({**state["env"], "streams": streams})  # pyright: ignore[reportAttributeAccessIssue]
-            self._raw = self._flatten(observation, "the saved observation")
+            self._raw = self._flatten(self.env.restore(state["env"]), "the saved observation")
             self._memory = np.array(state["memory"])
         else:
             self.begin(start)

@@ -234,7 +234,7 @@ class DistillRun:
 def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
     """Train until a limit is reached or Ctrl-C is pressed. Returns the summary, which is also in the run folder."""
     env = make_batch(args.task, args.config.num_envs)
-    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    spec = env.task_spec
     teacher = load_policy(args.teacher, spec=spec)[0]
     agent_for(args.config.on_policy(args.task), spec)  # an impossible configuration is refused before there is a folder
     run = RunFolder.create(path, "distill", args, spec)

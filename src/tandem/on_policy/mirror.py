@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tandem.agents.symmetry import Mirror
+from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError
 from tandem.observations import Layout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.types import Spec, Symmetry
 
 
-def mirror_for(config: OnPolicyConfig, env: Any) -> Mirror | None:
+def mirror_for(config: OnPolicyConfig, env: RolloutEnv) -> Mirror | None:
     """None where nobody asks for it."""
     agent = config.agent
     if not (agent.use_data_augmentation or agent.use_mirror_loss):
         return None
-    spec: Spec = env.task_spec
-    symmetry: Symmetry | None = getattr(env, "symmetry", None)
+    spec, symmetry = env.task_spec, env.symmetry
     if symmetry is None:
         raise ConfigError(
             f"task '{spec.task}' declares no symmetry, and use_data_augmentation and use_mirror_loss learn from one. A task has a "

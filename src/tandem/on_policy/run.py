@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium.vector import VectorEnv
 
 from tandem.acting.judge import Judge
 from tandem.agents.ppo import PPO, Act
@@ -19,6 +18,7 @@ from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout
 from tandem.envs.registry import TASKS, Reward, make_batch
+from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, TandemError
 from tandem.observations import Layout
 from tandem.on_policy.advantages import AdvantageEstimator, Estimate
@@ -45,9 +45,9 @@ of a run with 16 simulations)."""
 class OnPolicyRun:
     """All parts of one PPO run."""
 
-    def __init__(self, config: OnPolicyConfig, run: RunFolder, env: VectorEnv, display: Display) -> None:
+    def __init__(self, config: OnPolicyConfig, run: RunFolder, env: RolloutEnv, display: Display) -> None:
         self.config, self.run, self.display = config, run, display
-        self.spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+        self.spec = env.task_spec
         mirror = mirror_for(config, env)
         self.agent = agent_for(config, self.spec, mirror)
         self.collector = Collector(config, env, self.agent.memory_sizes[0], mirror)
@@ -207,7 +207,7 @@ def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) 
 def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False, watch: Watch | None = None) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_batch(config.task, config.num_envs, reward=_reward(config), practice=config.practice)
-    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    spec = env.task_spec
     agent_for(config, spec, mirror_for(config, env))
     if config.wandb:
         WandB.require()

@@ -16,17 +16,18 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
-from gymnasium.vector import VectorEnv
 
 from tandem.acting.actor import Actor, OwnPolicy
+from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import ControlLoop, Watch
 from tandem.acting.limits import Limits, settings_for
 from tandem.acting.operators import make_operators, open_hand
-from tandem.acting.photographs import Photographs
 from tandem.acting.policy import Policy, act_with, load_any_policy
-from tandem.acting.showing import Showing
-from tandem.envs.registry import TASKS, make_batch
+from tandem.acting.rewards import reward_source
+from tandem.acting.view_stream import ViewStream
+from tandem.envs.registry import TASKS, make_env
 from tandem.envs.scenery import Scenery
+from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
@@ -94,12 +95,12 @@ def act(
     robot = _open_robot(args)
     client, settings = _connect(args, hub, robot.spec, say)
     actor, steering = _make_actor(args, robot, client, settings, say)
-    photographs = Photographs(robot.env, client, say)
+    cameras = CameraStream(robot.env, client, say)
     loop = ControlLoop(
         actor,
         client,
         steering,
-        _showing(args, robot, actor, client, photographs),
+        _views(args, robot, actor, client, cameras),
         realtime=args.pace == "realtime",
         stopped=stopped,
         say=say,
@@ -111,7 +112,7 @@ def act(
         loop.run()
     finally:
         loop.close()
-        photographs.close()
+        cameras.close()
         left = client.close()
         robot.env.close()
     say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))
@@ -130,7 +131,7 @@ class Hub:
 class Robot:
     """What the actor holds on this machine before it joins a run."""
 
-    env: VectorEnv
+    env: TaskEnv
     spec: Spec
     limits: Limits
     hand: Hand | None
@@ -141,8 +142,9 @@ class Robot:
 
 def _open_robot(args: ActorArgs) -> Robot:
     """Opened before the actor joins: a policy that does not fit or a device that is missing joins no run."""
-    env = make_batch(args.task, args.num_envs, num_threads=args.threads)
-    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
+    env = make_env(args.task, args.num_envs, num_threads=args.threads)
+    spec = env.spec
+    _check_pace(args, env)
     return Robot(
         env,
         spec,
@@ -193,7 +195,7 @@ def _make_actor(
         broken=RunFolder(args.run or args.spool.parent).broken,
         own_policy=_own_policy(args, robot, seed, say),
         limits=robot.limits,
-        reward_source="person" if settings.get("reward_source") == "person" else "simulation",
+        rewards=reward_source("person" if settings.get("reward_source") == "person" else "simulation", args.num_envs),
     )
     return actor, steering
 
@@ -207,15 +209,10 @@ def _own_policy(args: ActorArgs, robot: Robot, seed: int, say: Callable[[str], N
     return own
 
 
-def _showing(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, photographs: Photographs) -> Showing:
+def _views(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, cameras: CameraStream) -> ViewStream:
     """What people see of this actor on the page."""
     spec, camera = robot.spec, TASKS[args.task].camera if args.task in TASKS else None
-    return Showing(
-        actor,
-        client,
-        lambda: Scenery(robot.env, axis_names(spec.action_dim), spec.control_hz, camera),
-        take_picture=photographs.take,
-    )
+    return ViewStream(actor, client, lambda: Scenery(robot.env, axis_names(spec.action_dim), camera), take_picture=cameras.take)
 
 
 def actor(args: list[str]) -> None:
@@ -232,6 +229,18 @@ def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     return act(args, say, stop.is_set, watch)
+
+
+def _check_pace(args: ActorArgs, env: TaskEnv) -> None:
+    """A real robot is neither driven as fast as the learner allows, nor without limits."""
+    able = env.capabilities
+    if able.clock == "real" and args.pace != "realtime":
+        raise ConfigError(f"environment '{args.task}' runs in real time (its clock is real): add --pace realtime, got --pace {args.pace}")
+    if able.needs_limits and args.limits is None:
+        raise ConfigError(
+            f"environment '{args.task}' moves a robot and has no limits of its own: give a file of speed, force and workspace limits with "
+            f"--limits FILE (docs/person-in-the-loop.md); an empty file limits nothing"
+        )
 
 
 def _token(args: ActorArgs) -> str:

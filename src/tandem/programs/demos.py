@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import tyro
 
 from tandem.data.report import format_report, inspect, validate
-from tandem.envs.registry import make
+from tandem.envs.registry import spec_for
 from tandem.programs.terminal import errors, say
 
 
@@ -24,7 +24,7 @@ def demos(
         file: The file.
         task: Check against this task's spec as well as the file's own; a pickle has no spec of its own.
     """
-    spec = None if task is None else make(task).get_wrapper_attr("task_spec")
+    spec = None if task is None else spec_for(task)
     if action == "inspect":
         say(format_report(inspect(file, spec)))
         return 0

@@ -10,7 +10,7 @@ import tyro
 
 from tandem.acting.evaluate import evaluate as run_evaluation
 from tandem.acting.policy import Policy, act_with, describe, load_any_policy
-from tandem.envs.registry import make
+from tandem.envs.registry import spec_for
 from tandem.programs.terminal import console
 from tandem.runs.folder import seed_of
 from tandem.seeding import episode_seeds
@@ -54,7 +54,5 @@ def policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[Pol
     """A policy and its spec: of the run or file `what`, or `policy` for the task `what`, whose spec it must fit."""
     if policy is None:
         return load_any_policy(Path(what), which)
-    env = make(what)
-    spec = env.get_wrapper_attr("task_spec")
-    env.close()
+    spec = spec_for(what)
     return load_any_policy(policy, which, spec)[0], spec

@@ -9,7 +9,7 @@ from typing import Any
 
 from tandem.acting.policy import policy_to_start_from
 from tandem.data.demos import load_demos
-from tandem.envs.registry import make_batch
+from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError, PackageMissing
 from tandem.off_policy.config import TrainConfig
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
@@ -20,7 +20,6 @@ from tandem.programs.supervisor import Supervisor
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, plain
 from tandem.runs.loggers import WandB
-from tandem.types import Spec
 
 NO_PAGE = f"no page: {PackageMissing('the page', 'nicegui')}"
 
@@ -78,9 +77,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
     """The run folder; demonstrations or a policy that cannot be used are refused before it is made."""
     if asked.resume is not None:
         return RunFolder.open(path)
-    env = make_batch(config.task, 1)
-    spec: Spec = env.task_spec  # pyright: ignore[reportAttributeAccessIssue]
-    env.close()
+    spec = spec_for(config.task)
     for file in config.demos:
         load_demos(file, spec)
     if asked.init_from is not None:

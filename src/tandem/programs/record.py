@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Literal
 
-import gymnasium
+import numpy as np
 import tyro
 
 from tandem.acting.operators import open_hand
@@ -14,13 +14,14 @@ from tandem.acting.policy import PolicyOperator, load_any_policy
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
 from tandem.data.report import format_report, inspect
-from tandem.envs.registry import make, make_expert
+from tandem.envs.registry import make_env, make_expert
+from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, DataError, PackageMissing
 from tandem.programs.page import mount_page, page_installed
 from tandem.programs.terminal import recording_bar, say
 from tandem.seeding import episode_seed
 from tandem.teleop.operator import Operator
-from tandem.types import Transition
+from tandem.types import Transition, first_row
 
 GIVE_UP_AFTER = 50
 """Failures in a row after which this operator cannot do the task."""
@@ -57,7 +58,7 @@ def record(
     if operator in BY_HAND:
         path = _record_by_hand(task, operator, demos, out, seed, port, reward_source, mapping)
     else:
-        env = make(task)
+        env = make_env(task)
         demonstrator = _demonstrator(operator, env, task, seed)
         with recording_bar(task, demos, quiet) as update:
             path = record_demos(env, demonstrator, demos, out, seed, on_episode=update)
@@ -66,11 +67,10 @@ def record(
     say(f"wrote {path}")
 
 
-def _demonstrator(operator: str, env: gymnasium.Env, task: str, seed: int) -> Operator:
+def _demonstrator(operator: str, env: TaskEnv, task: str, seed: int) -> Operator:
     """The script or the policy that demonstrates."""
     if operator.startswith("policy:"):
-        spec = env.get_wrapper_attr("task_spec")
-        return PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=spec)[0], spec)
+        return PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=env.spec)[0], env.spec)
     if operator == "scripted":
         return make_expert(task, seed)
     raise ConfigError(f"no operator '{operator}'; there are scripted, policy:RUN, browser, spacemouse and gamepad")
@@ -106,11 +106,11 @@ def _record_by_hand(
 def scripted_demos(task: str, demos: int, run: Path, seed: int, quiet: bool) -> Path:
     """Demonstrations by the task's script for a run that is about to begin, in a folder next to the run's."""
     with recording_bar(task, demos, quiet) as update:
-        return record_demos(make(task), make_expert(task, seed), demos, run.parent / f"{run.name}_demos", seed, on_episode=update)
+        return record_demos(make_env(task), make_expert(task, seed), demos, run.parent / f"{run.name}_demos", seed, on_episode=update)
 
 
 def record_demos(
-    env: gymnasium.Env,
+    env: TaskEnv,
     operator: Operator,
     demos: int,
     folder: Path,
@@ -123,7 +123,7 @@ def record_demos(
     the first to finish. Each attempt has a start of its own (`seeding`).
     """
     kept = failed = failed_in_a_row = 0
-    with DemoWriter(folder, env.get_wrapper_attr("task_spec"), operator=operator.name, seed=seed) as writer:
+    with DemoWriter(folder, env.spec, operator=operator.name, seed=seed) as writer:
         try:
             while kept < demos:
                 episode = play_episode(env, operator, episode_seed(seed, "demonstrations", kept + failed))
@@ -149,15 +149,16 @@ def _kept(writer: DemoWriter, demos: int) -> str:
     return f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}, which can be loaded as it is."
 
 
-def play_episode(env: gymnasium.Env, operator: Operator, seed: int) -> list[Transition]:
+def play_episode(env: TaskEnv, operator: Operator, seed: int) -> list[Transition]:
     """One episode by an operator alone, as transitions."""
-    recorder = EpisodeRecorder(env.get_wrapper_attr("task_spec"), source="")
-    observation, _ = env.reset(seed=seed)
+    recorder = EpisodeRecorder(env.spec, source="")
+    observation = first_row(env.reset([0], [seed]))
     operator.reset()
     recorder.begin(observation)
     episode: list[Transition] = []
     while not (episode and episode[-1].last):
         action, by_human = operator.decide(observation, None)
-        observation, reward, terminated, truncated, info = env.step(action)
-        episode.append(recorder.record(action, observation, float(reward), terminated, truncated, info, intervened=by_human))
+        step = env.step(np.asarray(action)[None])
+        observation = first_row(step.observation)
+        episode.append(recorder.record(action, step, intervened=by_human))
     return episode

@@ -20,18 +20,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import gymnasium
 import numpy as np
 
-from tandem.acting.actor import RewardSource
+from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import Rhythm
 from tandem.acting.limits import Limits, settings_for
-from tandem.acting.photographs import Photographs
-from tandem.acting.showing import Showing
+from tandem.acting.rewards import EnvironmentReward, Label, RewardName, RewardSource
+from tandem.acting.rewards import reward_source as source_of_reward
+from tandem.acting.view_stream import ViewStream
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
-from tandem.envs.registry import TASKS, make
+from tandem.envs.registry import TASKS, make_env
 from tandem.envs.scenery import Scenery
+from tandem.envs.task_env import TaskEnv
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
@@ -40,7 +41,7 @@ from tandem.seeding import episode_seed
 from tandem.teleop.mapping import axis_names
 from tandem.teleop.operator import Still
 from tandem.teleop.steering import Hand, Steering
-from tandem.types import Observation, Spec, Transition
+from tandem.types import Observation, Spec, Transition, first_row
 
 _IDLE_S = 0.02
 _START_S = 20.0
@@ -53,7 +54,7 @@ def teach(
     seed: int,
     *,
     hand: Callable[[Spec], Hand | None] = lambda spec: None,
-    reward_source: RewardSource = "simulation",
+    reward_source: RewardName = "simulation",
     port: int = 0,
     host: str = "127.0.0.1",
     mount: Callable[[Hub], None] = lambda hub: None,
@@ -61,8 +62,8 @@ def teach(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Path:
     """Record `demos` successes by a person and return the file. `mount` puts a page on the hub before it listens."""
-    env = make(task)
-    spec: Spec = env.get_wrapper_attr("task_spec")
+    env = make_env(task)
+    spec = env.spec
     device = hand(spec)
     temporary = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
     run = RunFolder.create(temporary / "run", "recording", {}, spec)
@@ -77,14 +78,14 @@ def teach(
         say(f"page to record with: http://{hub.address}/?token={run.token}")
         operator = device.name if device else "browser"
         with DemoWriter(folder, spec, operator=operator, seed=seed) as writer:
-            teacher = Teacher(env, client, writer, demos, seed, device, reward_source, say)
+            teacher = Teacher(env, client, writer, demos, seed, device, source_of_reward(reward_source), say)
             teacher.tell = lambda state: setattr(hub, "recording", state)
             try:
                 teacher.run(stopped)
             except KeyboardInterrupt:
                 raise KeyboardInterrupt(f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}.") from None
             finally:
-                teacher.photographs.close()
+                teacher.cameras.close()
             return writer.finish()
     finally:
         client.close(0.0)
@@ -101,37 +102,31 @@ class Teacher:
 
     def __init__(
         self,
-        env: gymnasium.Env,
+        env: TaskEnv,
         client: ActorClient,
         writer: DemoWriter,
         wanted: int,
         seed: int,
         hand: Hand | None = None,
-        reward_source: RewardSource = "simulation",
+        rewards: RewardSource | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._env, self._client, self._writer, self._wanted, self._say = env, client, writer, wanted, say
         self.spec = writer.spec
-        self._by_person, self._auto = reward_source == "person", hand is not None
+        self._rewards, self._auto = rewards or EnvironmentReward(), hand is not None
         self._steering = Steering(self.spec.action_dim, Still(self.spec.action_dim), hand)
         self._limits = Limits(self.spec, settings_for(self.spec.task, realtime=True))
         camera = TASKS[self.spec.task].camera if self.spec.task in TASKS else None
-        rows: Any = getattr(env.unwrapped, "rows", env)
-        self.photographs = Photographs(rows, client, say)
-        self._showing = Showing(
-            self,
-            client,
-            lambda: Scenery(env, axis_names(self.spec.action_dim), self.spec.control_hz, camera),
-            take_picture=self.photographs.take,
-        )
+        self.cameras = CameraStream(env, client, say)
+        scenery = lambda: Scenery(env, axis_names(self.spec.action_dim), camera)  # noqa: E731  made when somebody watches
+        self._views = ViewStream(self, client, scenery, take_picture=self.cameras.take)
         self._rhythm = Rhythm(self.spec.control_hz)
         self._recorder = EpisodeRecorder(self.spec, source="")
         self._episode: list[Transition] = []
         self._seed, self._attempt = seed, 0
         self.phase: Literal["ready", "recording", "judging"] = "ready"
-        self._notice, self._label, self._ended = "", None, False
-        self._stays = False
-        self.steps, self.lived, self.returns = 0, [], np.zeros(1)
+        self._notice, self._ended, self._stays = "", False, False
+        self.steps, self.transitions, self.returns = 0, [], np.zeros(1)
         self.observation: Observation = {}
         self.tell: Callable[[dict[str, Any]], None] = lambda state: None
         """Told how far it is: kept, wanted and phase, for the hub's live state."""
@@ -144,7 +139,7 @@ class Teacher:
         """Until enough is kept, or a person stops it."""
         self._begin()
         while self._writer.episodes < self._wanted and not (stopped() or self._ended):
-            self._obey_all()
+            self._handle_commands()
             moves = self.phase == "recording" and not self._stays and not self._steering.stands
             if moves:
                 self._step()
@@ -157,9 +152,11 @@ class Teacher:
 
     def _begin(self) -> None:
         """Go to the start of an episode and wait there."""
-        self.observation, _ = self._env.reset(seed=episode_seed(self._seed, "demonstrations", self._attempt))
+        self._show(moved=False, resetting=True)
+        self.observation = first_row(self._env.reset([0], [episode_seed(self._seed, "demonstrations", self._attempt)]))
         self._recorder.begin(self.observation)
-        self._episode, self._label, self.phase = [], None, "ready"
+        self._rewards.begin()
+        self._episode, self.phase = [], "ready"
         self.returns[0] = 0.0
         self._steering.reset()
         self._tell()
@@ -167,21 +164,18 @@ class Teacher:
     def _step(self) -> None:
         action, by_human = self._steering.decide(self.observation)
         action = self._limits(self.observation, action)
-        self.observation, reward, terminated, truncated, info = self._env.step(action)
-        if self._by_person:
-            reward, truncated, terminated, info = 0.0, terminated or truncated, False, {**info, "success": False}
-        step = self._recorder.record(action, self.observation, float(reward), terminated, truncated, info, intervened=by_human)
-        self._episode.append(step)
-        self.steps, self.lived = self.steps + 1, [step]
-        self.returns[0] += step.reward
-        if self._label is not None or step.last:
+        step = self._rewards.judge(self._env.step(np.asarray(action)[None])).step
+        self.observation = first_row(step.observation)
+        transition = self._recorder.record(action, step, intervened=by_human)
+        self._episode.append(transition)
+        self.steps, self.transitions = self.steps + 1, [transition]
+        self.returns[0] += transition.reward
+        if transition.last:
             self._end()
 
     def _end(self) -> None:
         """The episode is over; the person says what becomes of it."""
         self.phase = "judging"
-        if self._label is not None:
-            self._relabel(self._label)
         word = "success" if self._episode[-1].success else "no success"
         self._notice = f"{word} after {len(self._episode)} steps: keep, discard or redo?"
         self._tell()
@@ -195,30 +189,34 @@ class Teacher:
     def _tell(self) -> None:
         self.tell({"kept": self._writer.episodes, "wanted": self._wanted, "phase": self.phase})
 
-    def _show(self, moved: bool) -> None:
+    def _show(self, moved: bool, resetting: bool = False) -> None:
         steering = self._steering
         state = "stopped" if self._stays else "holding" if steering.state in ("lost", "stranded") else "running" if moved else "paused"
+        state = "resetting" if resetting else state
         notice = "; ".join(part for part in (steering.notice, self._limits.notice if moved else "", self._notice) if part)
-        self._showing.turn(who=steering.who if moved else "nobody", holder=steering.holder, state=state, notice=notice, moved=moved)
+        who = steering.who if moved else "nobody"
+        self._views.turn(who=who, holder=steering.holder, state=state, notice=notice, moved=moved, at_once=resetting)
 
-    # ---- what the person wants
+    # ---- commands
 
-    def _obey_all(self) -> None:
-        for order in self._client.commands():
-            self._obey(order.command, order.detail, order)
+    def _handle_commands(self) -> None:
+        for command in self._client.commands():
+            self._handle(command)
         newest = self._client.control()
         if newest is not None:
             self._steering.steer(newest[0].holder, newest[0].axes, newest[1])
         if self.phase != "recording" or self._stays or self._steering.stands:
             self._steering.watch_hand()
-        while self._steering.orders:
-            self._obey(*self._steering.orders.pop(0))
+        while self._steering.commands:
+            name, detail = self._steering.commands.pop(0)
+            self._handle(Command(name, self._client.source, detail))
         if self._auto and self.phase == "ready" and self._steering.state == "held":
             self._record("start")
 
-    def _obey(self, command: str, detail: dict[str, Any], order: Command | None = None) -> None:
-        if command == "watch" and order is not None:
-            self._showing.watch(order)
+    def _handle(self, order: Command) -> None:
+        command, detail = order.command, order.detail
+        if command == "watch":
+            self._views.watch(order)
         elif command == "take_over":
             self._steering.take(str(detail.get("holder", "")) or "somebody")
         elif command == "release":
@@ -240,9 +238,9 @@ class Teacher:
 
     def _judge(self, success: bool) -> None:
         if self.phase == "recording":
-            self._label = success  # with the next step
+            self._rewards.give_label(Label(success))  # with the next step
         elif self.phase == "judging":
-            self._label = success
+            self._relabel(success)
             self._end()
 
     def _record(self, what: str) -> None:

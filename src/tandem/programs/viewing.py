@@ -39,8 +39,7 @@ def play(
     if not screen and sys.platform == "linux":
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
     from tandem.acting.policy import PolicyOperator
-    from tandem.envs.registry import TASKS, make
-    from tandem.envs.single import SingleEnv
+    from tandem.envs.registry import TASKS, make_env
     from tandem.programs.evaluate import policy_for
     from tandem.programs.filming import film_episodes, show_live
     from tandem.programs.terminal import console, say
@@ -48,13 +47,14 @@ def play(
     if policy is not None or (what not in TASKS and Path(what).exists()):
         chosen, spec = policy_for(what, policy)
         task, player = spec.task, PolicyOperator(chosen, spec)
-        env = make(task, render_mode="rgb_array", size=size)
+        env = make_env(task, render=True, size=size)
     else:
         task = what
-        env = make(task, render_mode="rgb_array", size=size)
-        player = _player(operator, task, env.get_wrapper_attr("task_spec").action_dim, seed)
-    if screen and not film and isinstance(env, SingleEnv):
-        show_live(env, player, seed)
+        env = make_env(task, render=True, size=size)
+        player = _player(operator, task, env.spec.action_dim, seed)
+    physics = env.physics() if screen and not film else None
+    if physics is not None:
+        show_live(env, physics, player, seed)
         return
     with console.status(f"filming {episodes} episodes of {task} ({player.name})"):
         name = f"{task.replace(':', '_').replace('/', '_')}_{player.name}"

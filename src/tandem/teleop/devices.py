@@ -22,7 +22,7 @@ KEEPS_S = 0.5
 """How long a SpaceMouse holds control after it was last moved: between two pushes the policy does not jump in."""
 _LOOK_AGAIN_S = 1.0
 _MAX_PACKETS = 500
-_ORDERS: dict[str, tuple[str, dict[str, Any]]] = {
+_COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "success": ("label", {"success": True}),
     "failure": ("label", {"success": False}),
     "discard": ("record", {"what": "discard"}),
@@ -42,7 +42,7 @@ class Buttons:
 
     def pressed(self, down: set[str]) -> tuple[tuple[str, dict[str, Any]], ...]:
         new, self._down = down - self._down, down
-        return tuple(_ORDERS[name] for name in sorted(new) if name in _ORDERS)
+        return tuple(_COMMANDS[name] for name in sorted(new) if name in _COMMANDS)
 
 
 class SpaceMouse:
@@ -130,8 +130,8 @@ class Gamepad:
         if not self._driver.present():
             raise DeviceLost("the gamepad was lost")
         sticks, buttons = self._driver.state()
-        orders = self._buttons.pressed(self._mapping.button_commands("pad", buttons))
-        return Reading(self._mapping.axes_from_pad(sticks, buttons), self._mapping.held_by_pad(buttons), orders)
+        commands = self._buttons.pressed(self._mapping.button_commands("pad", buttons))
+        return Reading(self._mapping.axes_from_pad(sticks, buttons), self._mapping.held_by_pad(buttons), commands)
 
     def close(self) -> None:
         self._driver.close()
@@ -187,11 +187,11 @@ def watch_device(hand: Any, say: Callable[[str], None], seconds: float, names: S
         except DeviceLost as problem:
             say(str(problem))
         else:
-            moved = bool(np.any(reading.axes) or reading.orders)
+            moved = bool(np.any(reading.axes) or reading.commands)
             alive += moved
             values = "  ".join(f"{name} {value:+.2f}" for name, value in zip(names, reading.axes, strict=True))
-            orders = ", ".join(f"{command} {detail}" for command, detail in reading.orders)
+            commands = ", ".join(f"{command} {detail}" for command, detail in reading.commands)
             if moved:
-                say(f"{values}  {'HOLDS' if reading.holds else '     '}  {orders}".rstrip())
+                say(f"{values}  {'HOLDS' if reading.holds else '     '}  {commands}".rstrip())
         time.sleep(1 / hz)
     return alive

@@ -6,7 +6,7 @@ executed and needs no way back through wrappers.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -25,6 +25,16 @@ class Operator(Protocol):
         ...
 
 
+class ResumableOperator(Operator, Protocol):
+    """An operator whose memory is part of a checkpoint: after `restore` it decides as if nothing had happened."""
+
+    def memory(self) -> dict[str, Any]:
+        """As plain containers, numbers and arrays; empty for an operator without memory."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
 class HandsOff:
     """Lets the proposal stand."""
 
@@ -38,6 +48,12 @@ class HandsOff:
         if proposed is None:
             raise ValueError("HandsOff has no action of its own: it needs a proposal")
         return proposed, False
+
+    def memory(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pass
 
 
 class Still:
@@ -54,6 +70,12 @@ class Still:
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
         del observation, proposed
         return self._action, False
+
+    def memory(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pass
 
 
 class Fumbling:

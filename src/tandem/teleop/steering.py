@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tandem.errors import DeviceLost
-from tandem.teleop.operator import HandsOff, Operator
+from tandem.teleop.operator import HandsOff, ResumableOperator
 from tandem.types import Observation
 
 LOST_S = 0.3
@@ -42,7 +42,7 @@ class Reading:
     """In [-1, 1], one for each axis of the action."""
     holds: bool
     """Whether the person wants control."""
-    orders: tuple[tuple[str, dict[str, Any]], ...] = ()
+    commands: tuple[tuple[str, dict[str, Any]], ...] = ()
     """Commands by button, as the page would give them: ("label", {"success": True}), ..."""
 
 
@@ -64,7 +64,7 @@ class Steering:
     """
 
     action_dim: int
-    inner: Operator = field(default_factory=HandsOff)
+    inner: ResumableOperator = field(default_factory=HandsOff)
     hand: Hand | None = None
     clock: Callable[[], float] = time.monotonic
     name: str = "person"
@@ -75,7 +75,7 @@ class Steering:
     """What a person should know; empty if there is nothing."""
     who: str = "policy"
     """Chose the last action: policy, person, script or nobody."""
-    orders: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    commands: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     """What the buttons of the device on this machine ask for; the loop takes them."""
     _axes: np.ndarray = field(init=False)
     _heard_at: float = 0.0
@@ -158,7 +158,7 @@ class Steering:
             if self.holder == hand.name:
                 self.lose(hand.name, str(problem))
             return
-        self.orders.extend(reading.orders)
+        self.commands.extend(reading.commands)
         if reading.holds and not self.take(hand.name):
             self.steer(hand.name, reading.axes, self.clock())
         elif not reading.holds:
@@ -188,9 +188,8 @@ class Steering:
         return action, by_script
 
     def memory(self) -> dict[str, Any]:
-        """What `inner` remembers; a hand is not saved: after a restart nobody holds the robot."""
-        return {"inner": self.inner.memory() if hasattr(self.inner, "restore") else None}  # pyright: ignore[reportAttributeAccessIssue]
+        """The memory of `inner`. A hand is not saved: after a restart nobody holds the robot."""
+        return {"inner": self.inner.memory()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        if state["inner"] is not None:
-            self.inner.restore(state["inner"])  # pyright: ignore[reportAttributeAccessIssue]
+        self.inner.restore(state.get("inner") or {})

@@ -344,7 +344,7 @@ class Page {
   }
 
   label(success) {
-    this.command({ do: "robot", command: "label", detail: { success } });
+    this.command({ do: "robot", command: "label", detail: { success, episode: this.view?.episode } });
   }
 
   record(what) {

@@ -1,7 +1,7 @@
-"""Pictures for whoever watches through a camera: taken beside the control loop, never in it.
+"""Pictures of a camera for people who watch, drawn and compressed in a thread of their own.
 
-A camera is an image among the observations, by its name, or one of the simulation's own. The control loop hands over a copy of what there
-is to see (microseconds) and goes on; a thread draws and compresses it. While it is busy no other picture is taken.
+A camera is an image entry of the observation, or a camera of the simulation. The control loop copies the image or the simulation's state
+(microseconds) and goes on; the thread does the rest. While it is busy no other picture is taken.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from gymnasium.vector import VectorEnv
 from PIL import Image
 
-from tandem.acting.showing import Audience
+from tandem.acting.view_stream import ViewSink
 from tandem.envs import HOW_TO_DRAW
-from tandem.envs.batch import BatchEnv
+from tandem.envs.physics import Physics
+from tandem.envs.task_env import TaskEnv
 from tandem.link.messages import MAX_PICTURE, Camera
 from tandem.types import Observation
 
@@ -26,14 +26,12 @@ SIZE = (320, 240)
 QUALITY = 70
 
 
-class Photographs:
-    """`take` from the control loop; pictures arrive at the audience when they are ready."""
+class CameraStream:
+    """`take` is called by the control loop; pictures arrive at the sink when they are ready."""
 
-    def __init__(self, env: VectorEnv, audience: Audience, say: Callable[[str], None] = lambda line: None) -> None:
-        self._batch = env.batch if isinstance(env, BatchEnv) else None
-        self._audience, self._say = audience, say
-        self._model: Any = None
-        self._data: Any = None
+    def __init__(self, env: TaskEnv, sink: ViewSink, say: Callable[[str], None] = lambda line: None) -> None:
+        self._env, self._sink, self._say = env, sink, say
+        self._physics: Physics | None = None
         self._wanted: tuple[str, np.ndarray | None] = ("", None)
         self._idle, self._asked, self._closed = threading.Event(), threading.Event(), False
         self._idle.set()
@@ -41,33 +39,27 @@ class Photographs:
         self._thread: threading.Thread | None = None
 
     def take(self, camera: str, observation: Observation) -> None:
-        """Of row 0, as it is now; nothing if the last one is not ready, or this camera cannot be had."""
+        """A picture of row 0 as it is now; none if the last one is not ready, or there is no such camera."""
         if not self._idle.is_set() or camera in self._refused:
             return
         image = observation.get(camera)
         if image is not None and image.dtype == np.uint8 and image.ndim == 3:
             self._wanted = (camera, image.copy())
-        elif self._batch is not None:
-            self._copy_simulation()
+        elif camera in self._env.capabilities.cameras:
+            self._physics = self._physics or self._env.physics()
+            assert self._physics is not None
+            self._physics.update()
             self._wanted = (camera, None)
         else:
-            self._refuse(camera, "there is no such image among the observations, and no simulation to draw")
+            self._refuse(camera, "there is no such image among the observations, and no such camera in a simulation")
             return
         if self._thread is None:
-            self._thread = threading.Thread(target=self._develop, name="photographs", daemon=True)
+            self._thread = threading.Thread(target=self._work, name="camera stream", daemon=True)
             self._thread.start()
         self._idle.clear()
         self._asked.set()
 
-    def _copy_simulation(self) -> None:
-        assert self._batch is not None
-        if self._model is None:
-            self._model = self._batch.get_model(0)
-            self._data = mujoco.MjData(self._model)
-        self._batch.get_model(0, self._model)
-        self._batch.get_data(0, self._data)
-
-    def _develop(self) -> None:
+    def _work(self) -> None:
         renderer: Any = None
         while True:
             self._asked.wait()
@@ -77,18 +69,14 @@ class Photographs:
             camera, image = self._wanted
             try:
                 if image is None:
-                    renderer = renderer or mujoco.Renderer(self._model, height=SIZE[1], width=SIZE[0])
-                    image = self._drawn(renderer, camera)
-                self._audience.show(Camera(camera, _jpeg(image)))
+                    assert self._physics is not None
+                    renderer = renderer or mujoco.Renderer(self._physics.model, height=SIZE[1], width=SIZE[0])
+                    renderer.update_scene(self._physics.data, camera)
+                    image = renderer.render()
+                self._sink.show(Camera(camera, _jpeg(image)))
             except Exception as problem:  # every way of drawing fails in its own way; control goes on without pictures
                 self._refuse(camera, f"{type(problem).__name__}: {problem}. {HOW_TO_DRAW}")
             self._idle.set()
-
-    def _drawn(self, renderer: Any, camera: str) -> np.ndarray:
-        mujoco.mj_kinematics(self._model, self._data)
-        mujoco.mj_camlight(self._model, self._data)
-        renderer.update_scene(self._data, camera)
-        return renderer.render()
 
     def _refuse(self, camera: str, why: str) -> None:
         self._refused.add(camera)

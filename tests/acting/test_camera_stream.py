@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tandem.acting.photographs import Photographs
-from tandem.envs.registry import make_batch
+from tandem.acting.camera_stream import CameraStream
+from tandem.envs.registry import make_env
 from tandem.link.messages import Camera
 from tests.drawing import drawing  # noqa: F401  a fixture
 from tests.waiting import wait_for
@@ -26,7 +26,7 @@ class Audience:
 
 def test_an_image_among_the_observations_is_shown_as_it_is() -> None:
     audience, lines = Audience(), []
-    photographs = Photographs(make_batch("Pendulum-v1", 1), audience, lines.append)
+    photographs = CameraStream(make_env("Pendulum-v1"), audience, lines.append)
     wrist = np.zeros((128, 128, 3), np.uint8)
     wrist[:, 64:] = 255
     photographs.take("wrist", {"wrist": wrist})
@@ -44,14 +44,14 @@ _DRAW = """
 import io, sys, time
 import numpy as np
 from PIL import Image
-from tandem.envs.registry import make_batch
-from tandem.acting.photographs import Photographs
+from tandem.envs.registry import make_env
+from tandem.acting.camera_stream import CameraStream
 class Audience:
     seen = []
     def show(self, seen): self.seen.append(seen)
-env = make_batch("reach", 1)
-env.reset(seed=0)
-photographs = Photographs(env, Audience(), print)
+env = make_env("reach")
+env.reset(seeds=[0])
+photographs = CameraStream(env, Audience(), print)
 began = time.perf_counter()
 photographs.take("front", {})
 took = time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""The actor's side of the stage: views of row 0 for whoever watches, none while nobody does."""
+"""Views of row 0 for people who watch: its numbers and the poses of its bodies. Nothing is sent while nobody watches."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _MAX_NUMBERS = 16
 """Of an observation entry; images and other large ones are not shown as numbers."""
 
 
-class Audience(Protocol):
+class ViewSink(Protocol):
     """The end of a link that takes what is to be shown."""
 
     def show(self, seen: Scene | View | Camera) -> None: ...
 
 
-class Shown(Protocol):
-    """Whoever lives in the environment: an actor, or the loop that records demonstrations."""
+class Viewed(Protocol):
+    """The loop that is viewed: an actor, or the recording of demonstrations."""
 
     steps: int
-    lived: list[Transition]
+    transitions: list[Transition]
     returns: np.ndarray
 
     @property
@@ -41,18 +41,18 @@ class Shown(Protocol):
     def place(self) -> tuple[int, int]: ...
 
 
-class Showing:
-    """Asked for by `watch` commands, looked at once for every turn of the control loop; costs nothing while nobody watches."""
+class ViewStream:
+    """Started by `watch` commands; `turn` is called once for every turn of the control loop and costs nothing while nobody watches."""
 
     def __init__(
         self,
-        actor: Shown,
-        audience: Audience,
+        actor: Viewed,
+        sink: ViewSink,
         scenery: Callable[[], Scenery],
         clock: Callable[[], float] = time.monotonic,
         take_picture: Callable[[str, Observation], None] = lambda camera, observation: None,
     ) -> None:
-        self._actor, self._audience, self._make_scenery, self._clock = actor, audience, scenery, clock
+        self._actor, self._sink, self._make_scenery, self._clock = actor, sink, scenery, clock
         self._take_picture = take_picture
         self._scenery: Scenery | None = None
         self._hz, self._until, self._at, self._camera = 0.0, 0.0, 0.0, ""
@@ -63,29 +63,29 @@ class Showing:
     def watched(self) -> bool:
         return self._hz > 0 and self._clock() < self._until
 
-    def watch(self, order: Command) -> None:
+    def watch(self, command: Command) -> None:
         """Somebody watches, still watches, or watches no more."""
-        hz, before = order.detail.get("hz", MAX_HZ), self.watched
+        hz, before = command.detail.get("hz", MAX_HZ), self.watched
         self._hz = min(MAX_HZ, float(hz)) if isinstance(hz, int | float) and hz > 0 else 0.0
-        self._camera = str(order.detail.get("camera", ""))
+        self._camera = str(command.detail.get("camera", ""))
         self._until = self._clock() + LAPSE_S
-        self._wants_scene = self._wants_scene or (self.watched and (not before or bool(order.detail.get("scene"))))
+        self._wants_scene = self._wants_scene or (self.watched and (not before or bool(command.detail.get("scene"))))
 
-    def turn(self, *, who: str, holder: str, state: str, notice: str, moved: bool) -> None:
-        """Show where things are, if it is time to."""
+    def turn(self, *, who: str, holder: str, state: str, notice: str, moved: bool, at_once: bool = False) -> None:
+        """Send a view if it is due, or `at_once`: before a call that may take long."""
         if not self.watched:
             return
         now, said = self._clock(), (who, holder, state, notice)
         period = 1 / (self._hz if moved or said != self._said else _STANDING_HZ)
-        if now - self._at < period:
+        if now - self._at < period and not at_once:
             return
         self._at, self._said = max(self._at + period, now - period), said  # so that a step that came late does not hide the next one
         if self._scenery is None:
             self._scenery = self._make_scenery()
         if self._wants_scene:
             self._wants_scene = False
-            self._audience.show(Scene(self._scenery.description()))
-        self._audience.show(self._view(*said))
+            self._sink.show(Scene(self._scenery.description()))
+        self._sink.show(self._view(*said))
         if self._camera:
             self._take_picture(self._camera, self._actor.observation)
 
@@ -93,7 +93,7 @@ class Showing:
         assert self._scenery is not None
         actor = self._actor
         episode, step = actor.place
-        last = actor.lived[0] if actor.lived else None
+        last = actor.transitions[0] if actor.transitions else None
         return View(
             episode=max(0, episode),
             step=step,

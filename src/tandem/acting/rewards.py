@@ -1,0 +1,128 @@
+"""Reward sources: who says what a step was worth, whether it ended the episode, and whether that was a success.
+
+    simulation    the environment's own reward; a person may still end an episode with a label
+    person        a person's labels alone; the environment says only when its time is up
+
+An actor holds one of them. A label is a person's judgement of the episode that row 0 is in: it ends that episode with its next step, and
+never another one. A label that comes too late is dropped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from tandem.errors import ConfigError
+from tandem.types import Step
+
+RewardName = Literal["simulation", "person"]
+
+
+@dataclass(frozen=True)
+class Label:
+    """A person's judgement of an episode, which ends it."""
+
+    success: bool | None
+    """True: reward 1, terminated. False: reward 0, terminated (a failure has no future). None: cut short, truncated."""
+
+    def __str__(self) -> str:
+        return {True: "success", False: "failure", None: "cut short"}[self.success]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A step with the reward, the end and the success that count."""
+
+    step: Step
+    why: str
+    """Who decided, in words."""
+    label: Label | None = None
+    """The label that ended the episode of row 0, where one did."""
+
+
+class RewardSource(Protocol):
+    """Asked once for each step of the environments, in the order of the steps."""
+
+    name: str
+
+    def begin(self) -> None:
+        """A new episode begins in row 0: a label that was given before is not about it."""
+        ...
+
+    def give_label(self, label: Label) -> None:
+        """End the episode of row 0 with its next step."""
+        ...
+
+    def must_ask(self, step: Step) -> bool:
+        """Whether this step cannot be judged before a person gives a label."""
+        ...
+
+    def judge(self, step: Step) -> Judged: ...
+
+
+class EnvironmentReward:
+    """The environment's own reward."""
+
+    name = "simulation"
+
+    def __init__(self) -> None:
+        self._label: Label | None = None
+
+    def begin(self) -> None:
+        self._label = None
+
+    def give_label(self, label: Label) -> None:
+        self._label = label
+
+    def must_ask(self, step: Step) -> bool:
+        return False
+
+    def judge(self, step: Step) -> Judged:
+        label, self._label = self._label, None
+        return Judged(step, "the environment") if label is None else _labelled(step, label)
+
+
+class PersonReward:
+    """A person's labels: no reward before one, and an episode that the environment ended waits for one. One robot only."""
+
+    name = "person"
+
+    def __init__(self) -> None:
+        self._label: Label | None = None
+
+    def begin(self) -> None:
+        self._label = None
+
+    def give_label(self, label: Label) -> None:
+        self._label = label
+
+    def must_ask(self, step: Step) -> bool:
+        return bool(step.ended[0]) and self._label is None
+
+    def judge(self, step: Step) -> Judged:
+        nothing = step.success & False
+        unjudged = dataclasses.replace(step, reward=0.0 * step.reward, terminated=nothing, truncated=step.ended, success=nothing)
+        label, self._label = self._label, None
+        if label is not None:
+            return _labelled(unjudged, label)
+        return Judged(unjudged, "nobody judged the last episode: it counts as cut short" if step.ended[0] else "no label yet")
+
+
+def _labelled(step: Step, label: Label) -> Judged:
+    """The label written over row 0. Cut short, the step keeps its reward."""
+    reward, terminated, truncated, success = (part.copy() for part in (step.reward, step.terminated, step.truncated, step.success))
+    terminated[0], truncated[0], success[0] = label.success is not None, label.success is None, label.success is True
+    if label.success is not None:
+        reward[0] = float(label.success)
+    judged = dataclasses.replace(step, reward=reward, terminated=terminated, truncated=truncated, success=success)
+    return Judged(judged, f"a person: {label}", label)
+
+
+def reward_source(name: RewardName, num_envs: int = 1) -> RewardSource:
+    """The source that a configuration names."""
+    if name == "simulation":
+        return EnvironmentReward()
+    if num_envs != 1:
+        raise ConfigError(f"a person judges one robot: reward_source 'person' goes with num_envs 1, got {num_envs}")
+    return PersonReward()

@@ -1,0 +1,194 @@
+"""What the actor stores: the executed action, the observation that it really led to, and the person's label where it belongs."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tandem.acting.actor import Actor
+from tandem.acting.rewards import Label, PersonReward, reward_source
+from tandem.envs.registry import make_env
+from tandem.errors import ConfigError
+from tandem.link.messages import EpisodeEnd
+from tandem.teleop.operator import HandsOff
+from tests.acting.counter_env import LENGTH, Link, counters, steady
+
+
+def acting(rows: int = 1, link: Link | None = None, **options: Any) -> tuple[Actor, Link]:
+    link = link or Link(steady(0.4))
+    actor = Actor(counters(rows)[0], link, [HandsOff()] * rows, source="robot", seed=3, **options)
+    actor.begin()
+    return actor, link
+
+
+def turns(actor: Actor, count: int) -> None:
+    for _ in range(count):
+        actor.step()
+        actor.reset_ended()
+
+
+def test_the_last_step_of_an_episode_keeps_the_observation_from_before_the_reset() -> None:
+    actor, link = acting(rows=2)
+    turns(actor, 2 * LENGTH)
+    of_row = [step for step in link.sent if step.source == "robot.1"]
+    seen = [(step.observation["state"].tolist(), step.next_observation["state"].tolist()) for step in of_row]
+    assert seen == [([e, s], [e, s + 1]) for e in (0, 1) for s in range(LENGTH)]
+    assert [(step.episode, step.step, step.last) for step in of_row] == [(e, s, s == 2) for e in (0, 1) for s in range(LENGTH)]
+
+
+def test_the_same_holds_in_our_simulations() -> None:
+    link = Link()
+    actor = Actor(make_env("reach", 3), link, [HandsOff()] * 3, source="robot", seed=3)
+    actor.begin()
+    turns(actor, 65)  # two time-outs of 30 steps in every row
+    ends = [step for step in link.sent if step.last]
+    assert len(ends) >= 6
+    for end in ends:
+        following = next(s for s in link.sent if s.source == end.source and s.episode == end.episode + 1 and s.step == 0)
+        ball = end.observation["to_ball"] + end.observation["tcp_position"]
+        np.testing.assert_allclose(end.next_observation["to_ball"] + end.next_observation["tcp_position"], ball, atol=1e-6)
+        assert not np.allclose(following.observation["to_ball"] + following.observation["tcp_position"], ball, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_executed_action_is_stored(rows: int) -> None:
+    """The policy asks for 0.8, the environment executes 0.4 and says so."""
+    actor, link = acting(rows, Link(steady(0.8)))
+    actor.step()
+    assert len(link.sent) == rows
+    np.testing.assert_allclose([step.action for step in link.sent], np.full((rows, 1), 0.4), atol=1e-3)
+    assert not any(step.intervened for step in link.sent)
+
+
+def test_random_steps_come_before_the_policy_even_where_there_is_one() -> None:
+    actor, link = acting(random_steps=10, link=Link(steady(0.4)))
+    turns(actor, 20)
+    actions = np.array([step.action[0] for step in link.sent])
+    assert actions[:10].std() > 0.1 and (actions[:10] < 0).any(), "drawn evenly"
+    np.testing.assert_allclose(actions[10:], 0.4, atol=1e-3)
+
+
+def test_a_reset_is_never_part_of_a_step() -> None:
+    env, [counter] = counters()
+    actor = Actor(env, Link(steady(0.4)), [HandsOff()], source="robot", seed=3)
+    actor.begin()
+    for _ in range(LENGTH):
+        assert not actor.needs_reset
+        actor.step()
+    assert actor.needs_reset and counter.episode == 0
+    actor.reset_ended()
+    assert not actor.needs_reset and counter.episode == 1
+
+
+# ---- labels
+
+
+def test_a_label_ends_the_episode_with_its_next_step() -> None:
+    actor, link = acting()
+    turns(actor, 1)
+    assert actor.give_label(Label(True), episode=0) == ""
+    turns(actor, 1)
+    last = link.sent[-1]
+    assert (last.step, last.reward, last.terminated, last.success) == (1, 1.0, True, True)
+    assert link.ends == [EpisodeEnd("robot.0", 0, 2, True, True)]
+    turns(actor, 1)
+    assert (link.sent[-1].episode, link.sent[-1].step, link.sent[-1].last) == (1, 0, False)
+
+
+@pytest.mark.parametrize("episode", [None, 0])
+def test_a_label_that_comes_too_late_does_not_end_the_next_episode(episode: int | None) -> None:
+    """The episode had ended by itself while the person was pressing the key."""
+    actor, link = acting()
+    for _ in range(LENGTH):
+        actor.step()
+    assert "had ended before" in actor.give_label(Label(True)) and actor.needs_reset
+    actor.reset_ended()
+    assert actor.give_label(Label(True), episode) != "", "the next one has begun, and nobody has seen a step of it"
+    turns(actor, 2)
+    assert [(step.last, step.success) for step in link.sent[LENGTH:]] == [(False, False)] * 2
+    assert "episode 0, which is over" in actor.give_label(Label(True), episode=0)
+    turns(actor, 1)
+    assert [step.success for step in link.sent] == [False, False, True] * 2 and link.ends == []
+
+
+def test_a_label_that_was_not_used_dies_with_its_episode() -> None:
+    actor, link = acting()
+    turns(actor, 1)
+    actor.give_label(Label(True))
+    actor.discard()
+    actor.reset_ended()
+    turns(actor, 1)
+    assert not link.sent[-1].last and link.sent[-1].episode == 1
+
+
+def test_a_person_is_asked_how_an_episode_ended_and_the_step_waits_for_the_answer() -> None:
+    actor, link = acting(rewards=PersonReward())
+    for _ in range(LENGTH):
+        assert not actor.needs_label
+        actor.step()
+    assert actor.needs_label and len(link.sent) == LENGTH - 1 and not actor.needs_reset
+    assert actor.give_label(Label(False)) == ""
+    assert not actor.needs_label and actor.needs_reset
+    last = link.sent[-1]
+    assert (last.reward, last.terminated, last.truncated, last.success) == (0.0, True, False, False)
+
+
+def test_an_episode_that_nobody_judged_is_cut_short() -> None:
+    actor, link = acting(rewards=PersonReward())
+    for _ in range(LENGTH):
+        actor.step()
+    actor.settle()
+    last = link.sent[-1]
+    assert (last.reward, last.terminated, last.truncated, last.success) == (0.0, False, True, False)
+    assert actor.judged is not None and "nobody judged" in actor.judged.why
+
+
+def test_a_person_judges_one_robot() -> None:
+    with pytest.raises(ConfigError, match="num_envs 1, got 2"):
+        reward_source("person", 2)
+    assert (reward_source("person").name, reward_source("simulation", 2).name) == ("person", "simulation")
+
+
+# ---- discards
+
+
+def test_what_is_discarded_is_the_episode_that_the_person_saw() -> None:
+    actor, link = acting()
+    turns(actor, 1)
+    assert actor.discard() == 0 and actor.needs_reset, "in the middle: this one"
+    actor.reset_ended()
+    assert actor.discard() == 0, "before the first step: the one before"
+    assert not actor.needs_reset
+    for _ in range(LENGTH):
+        actor.step()
+    assert actor.discard() == 1, "it has ended and the next one has not begun"
+    actor.reset_ended()
+    assert [(end.episode, end.kept) for end in link.ends] == [(0, False), (0, False), (1, False)]
+    assert actor.place == (2, 0)
+
+
+def test_an_episode_that_waits_for_its_label_can_be_discarded() -> None:
+    actor, link = acting(rewards=PersonReward())
+    for _ in range(LENGTH):
+        actor.step()
+    assert actor.discard() == 0 and not actor.needs_label and actor.needs_reset
+    assert len(link.sent) == LENGTH and link.sent[-1].truncated and [end.kept for end in link.ends] == [False]
+
+
+# ---- to go on
+
+
+def test_a_saved_actor_goes_on_bit_for_bit() -> None:
+    def made(seed: int, link: Link) -> Actor:
+        return Actor(make_env("reach", 2), link, [HandsOff()] * 2, source="robot", seed=seed, random_steps=1000)
+
+    link, again = Link(), Link()
+    actor, other = made(3, link), made(4, again)
+    actor.begin()
+    turns(actor, 40)
+    saved, count = actor.state(), len(link.sent)
+    turns(actor, 30)
+    other.restore(saved)
+    turns(other, 30)
+    for one, same in zip(link.sent[count:], again.sent, strict=True):
+        np.testing.assert_equal(vars(one), vars(same))
