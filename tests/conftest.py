@@ -12,7 +12,7 @@ SLOW = (
     "test_examples.py",
     "test_wheel.py",
     "test_architecture.py::test_programs_of_a_robots_computer_do_not_import_jax",
-    "acting/test_photographs.py",
+    "acting/test_camera_stream.py",
     "data/test_demos.py::test_a_killed_recording_keeps_every_episode_that_was_added",
     "data/test_journal.py::test_a_killed_writer_loses_nothing_that_was_committed",
     "doctor/test_doctor_command.py",

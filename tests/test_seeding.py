@@ -14,6 +14,7 @@ from tandem.agents.sac import SACConfig
 from tandem.envs.batch import BatchEnv
 from tandem.envs.reach import Reach
 from tandem.envs.registry import make_batch, make_env, make_expert
+from tandem.envs.simulated import SimulatedEnv
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train
@@ -70,13 +71,18 @@ EXPECTED = [1317536309490288386, 8335110288455085642, 6304292985755045638]
 def used(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The seeds that simulations really are reset with, in order."""
     found: list[int] = []
-    reset = BatchEnv.reset
+    reset, reset_rows = BatchEnv.reset, SimulatedEnv.reset
 
     def noted(self: BatchEnv, *, seed: Any = None, options: Any = None) -> Any:
         found.extend([seed] if isinstance(seed, int) else seed or ())
         return reset(self, seed=seed, options=options)
 
+    def noted_rows(self: SimulatedEnv, rows: Any = None, seeds: Any = None) -> Any:
+        found.extend(seed for seed in seeds or () if seed is not None)
+        return reset_rows(self, rows, seeds)
+
     monkeypatch.setattr(BatchEnv, "reset", noted)
+    monkeypatch.setattr(SimulatedEnv, "reset", noted_rows)
     return found
 
 
