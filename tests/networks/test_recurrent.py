@@ -145,8 +145,8 @@ def test_who_cannot_keep_a_memory_is_told_so_and_a_memory_of_the_wrong_size_is_r
     parameters = agent.policy_parameters(state, np.zeros(4, np.float32), np.ones(4, np.float32), np.inf)
     with pytest.raises(SpecMismatch, match="must keep its memory for it"):
         acting_policy(parameters)
-    with pytest.raises(SpecMismatch, match=r"remembers 12 numbers of each of 3 rows, got a memory of shape \(2, 12\)"):
+    with pytest.raises(SpecMismatch, match=r"memory of 12 numbers for each of 3 rows, got a memory of shape \(2, 12\)"):
         NumpyRecurrent(parameters).mode(np.zeros((3, 4), np.float32), np.zeros((2, 12), np.float32))
-    with pytest.raises(SpecMismatch, match="no policy"):
+    with pytest.raises(SpecMismatch, match="not a policy"):
         NumpyRecurrent({name: array for name, array in parameters.items() if name != "rnn/0/bias"})
     assert len(numpy_recurrent.RNN_TYPES) == len(RNN_TYPES)

@@ -239,6 +239,6 @@ def test_what_has_no_symmetry_or_remembers_is_refused_before_anything_is_written
     agent = dataclasses.replace(SMALL.agent, use_data_augmentation=True)
     with pytest.raises(ConfigError, match="task 'reach' declares no symmetry"):
         train_ppo(dataclasses.replace(SMALL, task="reach", agent=agent), tmp_path / "run", Display("quiet"))
-    with pytest.raises(ConfigError, match="networks that remember"):
+    with pytest.raises(ConfigError, match="recurrent networks on sequences"):
         train_ppo(dataclasses.replace(SMALL, agent=dataclasses.replace(agent, actor_rnn_type="gru")), tmp_path / "run", Display("quiet"))
     assert not (tmp_path / "run").exists()
