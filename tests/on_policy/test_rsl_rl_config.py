@@ -126,7 +126,7 @@ def test_a_5_x_configuration_as_isaac_lab_writes_it(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_4_x_configuration_with_memory_and_fewer_entries_for_the_policy(tmp_path: Path) -> None:
+def test_a_4_x_configuration_with_recurrent_layers_and_fewer_entries_for_the_policy(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
     file.write_text(json.dumps(GEAR_4))
     config = read_rsl_rl_config(file).config
@@ -137,7 +137,7 @@ def test_a_4_x_configuration_with_memory_and_fewer_entries_for_the_policy(tmp_pa
     assert config.wandb == "gears" and agent.learning_rate == 5e-4 and agent.num_mini_batches == 16
 
 
-def test_curiosity_and_symmetry_are_taken_over() -> None:
+def test_rnd_and_symmetry_settings_are_read() -> None:
     rnd = {"num_outputs": 2, "predictor_hidden_dims": [32], "target_hidden_dims": [16, 16], "activation": "relu", "weight": 10.0}
     rnd |= {"state_normalization": True, "reward_normalization": True, "learning_rate": "1e-4"}
     rnd["weight_schedule"] = {"mode": "linear", "initial_step": 100, "final_step": 500, "final_value": 1.0}
@@ -158,7 +158,7 @@ def test_curiosity_and_symmetry_are_taken_over() -> None:
     assert "algorithm.rnd_cfg.predictor_hidden_dims = [-1]" in str(wrong.value)
 
 
-def test_all_that_is_wrong_is_raised_at_once_and_nothing_is_guessed() -> None:
+def test_all_problems_are_reported_at_once_and_nothing_is_guessed() -> None:
     wrong = changed(
         num_step_per_env=24, algorithm__gama=0.9, algorithm__optimizer="sgd", actor__hidden_dims=[-1, 64], critic__activation="mish"
     )
@@ -207,13 +207,13 @@ def test_all_that_is_wrong_is_raised_at_once_and_nothing_is_guessed() -> None:
         ({"algorithm__num_mini_batches": 5}, "98304 samples do not divide"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(changes: dict[str, Any], words: str) -> None:
+def test_unsupported_values_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError) as raised:
         imported(changed(**changes))
     assert words in str(raised.value)
 
 
-def test_files_that_are_no_configuration_are_raised(tmp_path: Path) -> None:
+def test_files_that_are_not_a_configuration_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileMissing, match="there is no configuration"):
         read_rsl_rl_config(tmp_path / "nowhere.yaml")
     for name, text, words in (
@@ -230,7 +230,7 @@ def test_files_that_are_no_configuration_are_raised(tmp_path: Path) -> None:
         read_rsl_rl_config(tmp_path / "long.yaml")
 
 
-def test_a_command_line_takes_it_and_may_say_otherwise(tmp_path: Path) -> None:
+def test_command_line_options_override_the_file(tmp_path: Path) -> None:
     (tmp_path / "agent.yaml").write_text(ANYMAL_5.replace("num_steps_per_env: 24", "num_steps_per_env: 8"))
     few = ("--num-envs", 8, "--max-iterations", 1, "--eval-period", 0, "--final-episodes", 0)
     done = tandem("ppo", "cartpole", "--rsl-rl-config", "agent.yaml", *few, "--gamma", 0.9, "--run", "run", cwd=tmp_path)
