@@ -83,9 +83,8 @@ def test_a_recurrent_teacher_follows_the_students_episodes() -> None:
     labelled = labelled_rollout(9, 0)
     whole = Teacher(PolicySnapshot(1, 1, parameters), 4).actions(np.asarray(labelled.observations), np.asarray(labelled.ended))
     halves = Teacher(PolicySnapshot(1, 1, parameters), 4)
-    parts = [
-        halves.actions(np.asarray(labelled.observations)[piece], np.asarray(labelled.ended)[piece]) for piece in (slice(0, 5), slice(5, 9))
-    ]
+    observations, ended = np.asarray(labelled.observations), np.asarray(labelled.ended)
+    parts = [halves.actions(observations[piece], ended[piece]) for piece in (slice(0, 5), slice(5, 9))]
     np.testing.assert_array_equal(whole, np.concatenate(parts))
     # after an end it acts as at a beginning
     step, row = np.argwhere(np.asarray(labelled.ended)[:-1])[0]
