@@ -170,11 +170,11 @@ def test_all_problems_are_reported_at_once_and_nothing_is_guessed() -> None:
     for part in (
         "num_step_per_env: unknown key; did you mean num_steps_per_env?",
         "algorithm.gama: unknown key; did you mean algorithm.gamma?",
-        "algorithm.optimizer = sgd: there is adam",
+        "algorithm.optimizer = sgd: only adam is supported",
         "actor.hidden_dims = [-1, 64]: -1 stands for the number of inputs; write that number",
         "activation = mish: there are tanh, relu, swish, elu",
-        "resume = True: `tandem ppo --resume RUN`",
-        "obs_groups.critic = ['policy', 'privileged']: there is no group 'policy' beside others",
+        "resume = True: use `tandem ppo --resume RUN`",
+        "obs_groups.critic = ['policy', 'privileged']: 'policy' cannot be combined with other groups",
         "obs_groups.student: unknown key",
     ):
         assert sum(part in line for line in lines) == 1, f"{part}\n{raised.value}"

@@ -151,7 +151,7 @@ class _Reader:
             if names is None or list(names) == ["policy"]:
                 continue
             if "policy" in names:
-                self._refuse(f"obs_groups.{name}", names, "there is no group 'policy' beside others here; name the task's entries")
+                self._refuse(f"obs_groups.{name}", names, "'policy' cannot be combined with other groups here; name the task's entries")
             wanted[ours] = tuple(str(entry) for entry in names)
         return wanted
 
@@ -164,7 +164,7 @@ class _Reader:
         if settings.get("schedule", "fixed") not in ("adaptive", "fixed"):
             self._refuse(f"{at}schedule", settings["schedule"], "rsl_rl has adaptive and fixed")
         if str(given.get("optimizer", "adam")).lower() != "adam":
-            self._refuse(f"{at}optimizer", given["optimizer"], "there is adam")
+            self._refuse(f"{at}optimizer", given["optimizer"], "only adam is supported")
         if given.get("share_cnn_encoders"):
             self._refuse(f"{at}share_cnn_encoders", True, NO_CNN)
         settings |= self._symmetry(self._part(given, "symmetry_cfg", at))
