@@ -3,8 +3,8 @@
     python examples/train_rlpd.py --exp_name=gear_assembly --learner --demo_path=DEMOS.pkl --checkpoint_path=./checkpoints/run --seed=42
     python examples/train_rlpd.py --exp_name=gear_assembly --actor --use_sim --ip=localhost --checkpoint_path=./checkpoints/run --seed=42
 
-`tandem learner` and `tandem actor` do the same and more; this is for scripts and habits that exist. The run folder is
-`--checkpoint_path`; one that exists is resumed, as there.
+`tandem learner` and `tandem actor` do the same and more; this is for existing scripts. The run folder is `--checkpoint_path`;
+one that exists is resumed, as in hil-serl.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def parser() -> argparse.ArgumentParser:
         "--demo_path", action="append", default=[], type=Path, help="learner: demonstrations, .pkl of hil-serl or .db; may be repeated"
     )
     flags.add_argument("--checkpoint_path", required=True, type=Path, help="the run folder; one that exists is resumed")
-    flags.add_argument("--seed", type=int, default=42, help="of the networks, the sampling and the simulations")
+    flags.add_argument("--seed", type=int, default=42, help="random seed for networks, sampling, exploration and simulations")
     flags.add_argument("--use_sim", action="store_true", help="actor: the built-in simulation")
     flags.add_argument("--isaac_server_url", help="actor: a served simulator (not supported yet; with --use_sim the built-in one is used)")
     flags.add_argument("--max_steps", type=int, help="learner: learner steps after which it ends")
-    flags.add_argument("--eval_checkpoint_step", type=int, default=0, help="above 0: judge the run's best policy instead of training")
-    flags.add_argument("--eval_n_trajs", type=int, default=100, help="episodes to judge it by")
+    flags.add_argument("--eval_checkpoint_step", type=int, default=0, help="above 0: evaluate the run's best policy instead of training")
+    flags.add_argument("--eval_n_trajs", type=int, default=100, help="episodes of the evaluation")
     flags.add_argument("--save_video", action="store_true", help="evaluation: film it as well")
     flags.add_argument("--debug", action="store_true", help="accepted for compatibility: nothing is sent to Weights & Biases anyway")
     return flags
@@ -60,7 +60,7 @@ def learn(flags: argparse.Namespace) -> int:
         options.append(f"--max-steps={flags.max_steps}")
     run = flags.checkpoint_path
     if (run / "config.json").exists():
-        print(f"{run} exists: going on with it")
+        print(f"{run} exists: continuing it")
         return tandem("learner", "--resume", str(run), *options)
     if not flags.demo_path:
         raise ConfigError("the learner needs demonstrations: --demo_path FILE (record some with `tandem record TASK`)")

@@ -17,6 +17,7 @@ SLOW = (
     "data/test_journal.py::test_a_killed_writer_loses_nothing_that_was_committed",
     "doctor/test_doctor_command.py",
     "doctor/test_live_faults.py",
+    "doctor/test_recorded_faults.py",
     "faults",
     "link/test_trainer_end.py",
     "link/test_greeting.py",

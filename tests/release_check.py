@@ -8,6 +8,7 @@ says what to install; with [learn] it trains.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import time
 import venv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 ROOT = Path(__file__).parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"
@@ -34,9 +36,10 @@ class CheckFailed(Exception):
     pass
 
 
-def run(command: Sequence[object], cwd: Path, *, code: int = 0, says: str = "") -> str:
+def run(command: Sequence[object], cwd: Path, *, code: int = 0, says: str = "", environment: dict[str, str] | None = None) -> str:
     """The output of a command that must end with `code` and say `says`."""
-    done = subprocess.run([str(word) for word in command], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    words = [str(word) for word in command]
+    done = subprocess.run(words, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     shown = " ".join(str(word) for word in command[1:]).replace(BUILD, "BUILD")
     if done.returncode != code or says not in done.stdout:
         expected = f"code {code}" + (f" and '{says}'" if says else "")
@@ -62,7 +65,9 @@ def build(folder: Path) -> list[Path]:
 
 
 class Environment:
-    """An empty virtual environment."""
+    """An empty virtual environment, which PYTHONPATH does not reach."""
+
+    VARIABLES: ClassVar = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder / "venv", with_pip=True)
@@ -70,10 +75,12 @@ class Environment:
 
     def install(self, what: str) -> None:
         quiet = ("--quiet", "--disable-pip-version-check")
-        run([self.bin / "python", "-m", "pip", "install", *quiet, "-c", CONSTRAINTS, what], cwd=self.folder)
+        run([self.bin / "python", "-m", "pip", "install", *quiet, "-c", CONSTRAINTS, what], cwd=self.folder, environment=self.VARIABLES)
+        where = "import tandem; print(tandem.__file__)"
+        run([self.bin / "python", "-P", "-c", where], cwd=self.folder, says=str(self.bin.parent), environment=self.VARIABLES)
 
     def tandem(self, *arguments: str, code: int = 0, says: str = "") -> str:
-        return run([self.bin / "tandem", *arguments], cwd=self.folder, code=code, says=says)
+        return run([self.bin / "tandem", *arguments], cwd=self.folder, code=code, says=says, environment=self.VARIABLES)
 
     def has(self, package: str) -> bool:
         find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{package}') is None)"

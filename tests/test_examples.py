@@ -86,7 +86,7 @@ def test_learner_and_actor_start_stop_and_go_on_with_the_seeds_own_lines(tmp_pat
         learner, actor = start(tmp_path, *learner_line(demo)), start(tmp_path, *ACTOR)
         try:
             said = read_until(learner, "sent initial network to actor" if life == 0 else "resumed")
-            assert "demo buffer size:" in said and ("going on with it" in said) == (life == 1)
+            assert "demo buffer size:" in said and ("continuing it" in said) == (life == 1)
             said = read_until(actor, "[ACTOR] Network parameters updated successfully!")
             assert "is not used: served simulators are not supported yet" in said
             read_until(actor, "[ACTOR] Network parameters updated successfully!")  # the second one: the learner learns

@@ -139,11 +139,10 @@ def test_an_actor_that_begins_again_after_a_resume_does_not_repeat_its_first_sta
 
 @pytest.mark.parametrize("task", ["reach", FOREIGN])
 def test_ppo_that_begins_again_after_a_resume_does_not_repeat_its_first_starts(task: str) -> None:
-    def start(steps: int) -> list[bytes]:
+    def start(incarnation: int) -> list[bytes]:
         env = make_batch(task, 2)
         collector = Collector(OnPolicyConfig(task=task, num_envs=2, seed=3), env)
-        collector.steps = steps
-        collector.begin()
+        collector.begin(incarnation)
         env.close()
         return [row.tobytes() for row in collector.observations]
 

@@ -33,7 +33,7 @@ def cloned() -> Clone:
     return clone(QUICK, CONFIG, *demonstrations(), seed=1)
 
 
-def test_the_clone_does_what_was_demonstrated() -> None:
+def test_the_clone_imitates_the_demonstrations() -> None:
     fresh = np.random.default_rng(5).standard_normal((200, 5), dtype=np.float32)
     error = NumpyPolicy(cloned().best).mode(fresh) - demonstrator(fresh)
     assert np.sqrt((error**2).mean()) < 0.22  # the noise of single actions is 0.3, the spread of what is to be learned 0.7
@@ -66,7 +66,7 @@ def test_best_is_the_policy_of_the_lowest_validation_loss_and_last_that_of_the_l
     assert result.best_step == QUICK.eval_period * (1 + int(np.argmin(result.validation_losses)))
     assert loss(result.best, held_out) == pytest.approx(min(result.validation_losses), rel=1e-3)
     assert loss(result.last, held_out) == pytest.approx(result.validation_losses[-1], rel=1e-3)
-    # by heart: better on what it has seen, worse on what it has not
+    # overfitted: better on the training episodes, worse on the others
     assert loss(result.last, ~held_out) < loss(result.best, ~held_out)
     assert loss(result.last, held_out) > loss(result.best, held_out)
 
@@ -102,7 +102,7 @@ def test_one_episode_is_not_enough() -> None:
         clone(QUICK, CONFIG, np.zeros((5, 5)), np.zeros((5, 2)), np.zeros(5))
 
 
-def test_settings_that_cannot_be_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="validation_share"):
         BCConfig(validation_share=1.0)
     with pytest.raises(ConfigError, match="min_steps"):

@@ -59,7 +59,7 @@ def test_values_along_a_chain_are_powers_of_the_discount() -> None:
     np.testing.assert_allclose(qs, np.broadcast_to(0.97 ** np.array([3, 2, 1, 0]), (2, 4)), atol=0.05)
 
 
-def test_corrections_are_done_where_they_were_made_until_their_weight_is_gone() -> None:
+def test_corrections_are_imitated_until_their_weight_has_decayed() -> None:
     """Nothing is ever rewarded, so only corrections say what to do: (0.5, -0.5) where +1 is seen, and nothing where -1 is."""
     agent = SAC(SACConfig(hidden=(16, 16), learning_rate=3e-3, imitation=3.0, imitation_steps=3000), 5, 2, (0.0, 1.0))
     shown, seen_by = np.array([0.5, -0.5], np.float32), np.eye(5, dtype=np.float32)[:1]

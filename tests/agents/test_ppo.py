@@ -76,7 +76,7 @@ def updated(agent: PPO, batch: int = 48, samples: Samples | None = None, progres
         (4, (64, 64), 2 * 5000, 2, "tanh", "scalar"),  # mini-batches in chunks of 2500
     ],
 )
-def test_before_anything_is_learned_the_ratio_is_exactly_one_and_the_kl_exactly_zero(
+def test_before_the_first_gradient_step_the_ratio_is_exactly_one_and_the_kl_exactly_zero(
     observation_dim: int, hidden: tuple[int, ...], batch: int, parts: int, activation: Any, std_type: Any
 ) -> None:
     """To the last bit: the same forward pass on the same number of rows. With a rate of 0 that holds for every mini-batch."""
@@ -94,14 +94,14 @@ def test_before_anything_is_learned_the_ratio_is_exactly_one_and_the_kl_exactly_
     assert float(info["Policy/kl"]) == 0.0 == float(info["Policy/clip_fraction"])
 
 
-def test_the_first_ratio_is_not_one_where_the_policy_that_acted_is_another() -> None:
+def test_the_first_ratio_is_not_one_if_another_policy_acted() -> None:
     """What the metric is for: a normaliser that moved, a clipped action, noise in the network."""
     samples = rollout(BASE, start(), 48)
     _, info = BASE.update(start(), samples._replace(observations=samples.observations + 0.01), none(48), order(BASE, 48), 0.0)
     assert float(info["Policy/first_ratio_error"]) > 1e-4
 
 
-def test_the_ratio_is_that_of_the_action_before_it_was_clipped() -> None:
+def test_the_ratio_uses_the_action_before_clipping() -> None:
     """A step of the mean to the right: actions drawn at +2 become much likelier, which the same action clipped to 1 would not."""
     samples = rollout(BASE, start(), 48)
     assert np.abs(samples.actions).max() > 2, "the environment gets less"
@@ -206,7 +206,7 @@ def test_every_epoch_takes_every_sample_once() -> None:
         assert info["Loss/dropped_updates"] == 2 and info["Loss/updates"] == 4, "two epochs of three mini-batches"
 
 
-def test_an_update_that_is_not_finite_is_not_made() -> None:
+def test_an_update_with_a_nan_is_skipped() -> None:
     before = to_arrays(start())
     samples = rollout(BASE, start(), 48)
     samples.advantages[:] = np.nan
@@ -223,32 +223,32 @@ def test_an_order_of_the_wrong_shape_is_refused() -> None:
         BASE.update(start(), samples._replace(returns=samples.returns[:, None]), none(48), order(BASE, 48), 0.0)
 
 
-def test_the_linear_schedule_falls_to_zero() -> None:
+def test_the_linear_schedule_decays_to_zero() -> None:
     agent = agent_of(schedule="linear", learning_rate=1e-3)
     rates = [updated(agent, progress=progress)[1]["Loss/learning_rate"] for progress in (0.0, 0.25, 1.0)]
     assert rates == pytest.approx([1e-3, 0.75e-3, 0.0])
 
 
-def test_learning_stops_where_the_policy_has_moved_too_far() -> None:
+def test_updates_stop_once_the_kl_is_too_large() -> None:
     state, stopped = updated(agent_of(schedule="fixed", learning_rate=0.05, stop_kl=0.02))
     assert 1 <= stopped["Loss/updates"] < 6 and stopped["Loss/dropped_updates"] == 0
     assert int(state.actor_optimiser.steps) == stopped["Loss/updates"]
 
 
-def test_the_adaptive_rate_goes_on_from_the_state_not_from_the_configuration() -> None:
+def test_the_adaptive_rate_continues_from_the_state_not_from_the_configuration() -> None:
     state = start()._replace(learning_rate=jnp.float32(2e-4))
     _, info = BASE.update(state, rollout(BASE, start(), 48), none(48), order(BASE, 48), 0.0)
     # six updates of a factor of at most 1.5 each, and none at the first: at most 2e-4 * 1.5^5
     assert float(info["Loss/learning_rate"]) <= 2e-4 * 1.5**5 * 1.001
 
 
-def test_a_mini_batch_of_one_does_not_divide_by_nothing() -> None:
+def test_a_mini_batch_of_one_sample_does_not_divide_by_zero() -> None:
     agent = agent_of(num_mini_batches=4, normalize_advantage_per_mini_batch=True)
     _, info = updated(agent, batch=4)
     assert info["Loss/dropped_updates"] == 0 and info["Loss/updates"] == 8
 
 
-def test_values_in_other_units_mean_the_same() -> None:
+def test_rescaled_values_are_the_same_in_other_units() -> None:
     x = np.random.default_rng(0).standard_normal((10, OBSERVATION), dtype=np.float32)
     memory = np.zeros((10, 0), np.float32)
     before = np.asarray(BASE.values(start().critic, x, memory))
@@ -269,7 +269,7 @@ def test_the_critic_may_see_what_the_policy_does_not() -> None:
     assert float(info["Policy/first_ratio_error"]) == 0.0
 
 
-def test_the_policy_is_drawn_towards_what_was_good() -> None:
+def test_the_policy_moves_towards_actions_of_high_advantage() -> None:
     """Advantage: how near the action was to 0.5. After a few iterations the mean is there, and the spread has shrunk."""
     agent, state = agent_of(entropy_coef=0.0, num_learning_epochs=5, learning_rate=1e-2, schedule="fixed"), start()
     for seed in range(30):
@@ -282,7 +282,7 @@ def test_the_policy_is_drawn_towards_what_was_good() -> None:
     assert float(np.mean(after.std)) < 0.6
 
 
-def test_the_same_seed_gives_the_same_networks_and_a_state_comes_back_from_its_arrays() -> None:
+def test_the_same_seed_gives_the_same_networks_and_arrays_restore_a_state() -> None:
     state, _ = updated(BASE)
     again, _ = updated(BASE)
     back = BASE.from_arrays(BASE.init(3), BASE.arrays(state))
@@ -315,6 +315,6 @@ def test_chunks_are_equal_and_small_enough_or_the_whole(rows: int, expected: int
         ({"num_mini_batches": 0}, "num_mini_batches"),
     ],
 )
-def test_what_cannot_be_is_refused(settings: dict[str, Any], says: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         PPOConfig(**settings)

@@ -70,13 +70,13 @@ def test_acting_step_by_step_gives_what_the_update_sees(actor: Any, critic: Any)
         of_actor, of_critic = (np.where(recorded.ended[t][:, None], 0, memory) for memory in (after, recorded.memory_after[t]))
 
 
-def test_before_anything_is_learned_the_ratio_is_exactly_one_and_the_kl_exactly_zero() -> None:
+def test_before_the_first_gradient_step_the_ratio_is_exactly_one_and_the_kl_exactly_zero() -> None:
     """To the last bit, and with a rate of 0 in every mini-batch."""
     _, info = Recorded(agent_of()).update(agent_of())
     assert info["Policy/first_ratio_error"] == 0.0 == info["Policy/kl"] and info["Loss/updates"] == 6
 
 
-def test_an_opinion_depends_on_what_was_seen_before_but_not_beyond_the_beginning_of_the_episode() -> None:
+def test_outputs_depend_on_earlier_steps_of_the_same_episode_alone() -> None:
     agent = agent_of()
     recorded = Recorded(agent)
     recorded.ended[:], recorded.ended[2, 0] = False, True  # an end after step 2, in environment 0 alone
@@ -89,15 +89,15 @@ def test_an_opinion_depends_on_what_was_seen_before_but_not_beyond_the_beginning
     for one, other in ((before.mean, after.mean), (before.value, after.value)):
         apart = np.abs(one - other).max(axis=2) > 1e-6
         assert not apart[0].any() and apart[1:3].all(), "nothing knows the future, and what is seen counts"
-        assert not apart[3:, 0].any() and apart[3:, 1:].any(), "what has ended is forgotten, and nothing else is"
+        assert not apart[3:, 0].any() and apart[3:, 1:].any(), "the hidden state is reset where an episode ended, and nowhere else"
 
 
 @jax.jit
 def one_step(networks: Any, x: jax.Array, memories: tuple[jax.Array, ...]) -> tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]:
     (actor, critic), (of_actor, of_critic) = networks, memories
-    heard, of_actor = actor.step(x, of_actor)
+    features, of_actor = actor.step(x, of_actor)
     valued, of_critic = critic.step(x, of_critic)
-    return (*actor.network(heard), critic.network(valued)), (of_actor, of_critic)
+    return (*actor.network(features), critic.network(valued)), (of_actor, of_critic)
 
 
 def in_pieces(networks: Any, recorded: Recorded, env: int) -> PolicyOutputs:
@@ -107,8 +107,8 @@ def in_pieces(networks: Any, recorded: Recorded, env: int) -> PolicyOutputs:
     for first, last in pairwise(ends):
         memories = tuple(memory[env : env + 1] * np.float32(first < 0) for memory in recorded.sequences[1:])
         for t in range(first + 1, last + 1):
-            opinion, memories = one_step(networks, recorded.observations[t, env : env + 1], memories)
-            said.append(opinion)
+            outputs, memories = one_step(networks, recorded.observations[t, env : env + 1], memories)
+            said.append(outputs)
     return PolicyOutputs(*(jnp.concatenate(parts) for parts in zip(*said, strict=True)))
 
 
@@ -145,7 +145,7 @@ def reference(agent: RecurrentPPO, recorded: Recorded) -> Any:
     return networks
 
 
-def test_the_update_agrees_with_a_reference_that_goes_through_every_piece_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_update_agrees_with_a_reference_that_runs_every_episode_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     """Mini-batches of two environments, in chunks of one: 7 steps each, where a chunk may have 7."""
     monkeypatch.setattr(packing, "CHUNK", STEPS)
     assert packing.chunk_rows(2, STEPS) == 1
@@ -181,7 +181,7 @@ def test_every_epoch_takes_every_step_of_every_environment_once() -> None:
         assert info["Loss/dropped_updates"] == 2 and info["Loss/updates"] == 4, "one of three mini-batches, in both epochs"
 
 
-def test_a_state_comes_back_from_its_arrays_and_its_names_are_plain() -> None:
+def test_arrays_restore_a_state_and_have_plain_names() -> None:
     agent = agent_of()
     state, _ = Recorded(agent).update(agent)
     arrays = agent.arrays(state)
@@ -208,6 +208,6 @@ def test_a_state_comes_back_from_its_arrays_and_its_names_are_plain() -> None:
         ({"actor_rnn_hidden_dim": 0}, "actor_rnn_hidden_dim must be from 1"),
     ],
 )
-def test_what_cannot_be_is_refused(settings: dict[str, Any], says: str) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         PPOConfig(**settings)

@@ -102,7 +102,7 @@ def test_critic_update_is_adam_on_the_hand_written_loss_and_polyak_on_the_target
 
 @pytest.mark.parametrize("field", ["observations", "actions", "rewards", "masks", "next_observations"])
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_batch_with_a_number_that_is_none_changes_nothing_and_is_counted(field: str, value: float) -> None:
+def test_a_batch_with_a_nan_or_infinite_value_changes_nothing_and_is_counted(field: str, value: float) -> None:
     state, _ = AGENT.update(AGENT.init(0), batch_of())
     before = AGENT.arrays(state)
     poisoned = batch_of(seed=1)
@@ -127,7 +127,7 @@ def test_a_poisoned_joint_update_leaves_actor_and_temperature_alone_too() -> Non
     assert int(info["learner/dropped_updates"]) == 4  # two of the critic, the actor, the temperature
 
 
-def test_the_state_that_was_given_is_gone_and_copies_of_it_are_not() -> None:
+def test_the_given_state_is_donated_and_copies_of_it_are_not() -> None:
     state = AGENT.init(0)
     copied, arrays, published = AGENT.copy(state), AGENT.arrays(state), AGENT.policy_parameters(state)
     kept = {name: array.copy() for name, array in arrays.items()}
@@ -164,7 +164,7 @@ def test_a_state_with_missing_or_unknown_leaves_is_refused_by_name() -> None:
         AGENT.from_arrays(AGENT.init(0), arrays)
 
 
-def test_a_policy_can_be_taken_over_and_acts_the_same() -> None:
+def test_a_policy_can_be_loaded_and_acts_the_same() -> None:
     donor = AGENT.policy_parameters(AGENT.init(5))
     state = AGENT.with_policy(AGENT.init(0), donor)
     x = np.random.default_rng(0).standard_normal((8, 5), dtype=np.float32)
@@ -186,7 +186,7 @@ def test_published_parameters_are_those_of_acting_alone() -> None:
     assert all(isinstance(array, np.ndarray) for array in published.values())
 
 
-def test_the_temperature_starts_where_it_is_told_and_moves_towards_the_target_entropy() -> None:
+def test_the_temperature_starts_as_configured_and_moves_towards_the_target_entropy() -> None:
     start = float(positive(AGENT.init(0).temperature))
     assert start == pytest.approx(0.01, rel=1e-3)
     update = jax.jit(AGENT.update_temperature)
@@ -223,12 +223,12 @@ def test_subset_entropy_backup_dropout_and_weight_decay_work_together() -> None:
         ({"std_min": 9.0}, "std_min"),
     ],
 )
-def test_settings_that_cannot_be_are_refused_by_name(settings: dict, named: str) -> None:
+def test_invalid_settings_are_refused_by_name(settings: dict, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         SACConfig(**settings)
 
 
-def test_where_nobody_corrected_imitation_changes_nothing() -> None:
+def test_without_corrections_imitation_changes_nothing() -> None:
     imitating = dataclasses.replace(AGENT, config=dataclasses.replace(CONFIG, imitation=3.0))
     batch = batch_of()
     plain, _ = AGENT.update(AGENT.init(0), batch)

@@ -60,7 +60,7 @@ def help_of(command: str) -> str:
     own = {"train": TrainArgs, "learner": LearnerArgs, "actor": ActorArgs, "ppo": PPOArgs, "bc": CloneArgs, "doctor": DoctorArgs}
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
-        tyro.cli(own.get(command, COMMANDS[command]), args=["--help"])
+        tyro.cli(own.get(command, COMMANDS[command].function()), args=["--help"])
     return shown.getvalue()
 
 

@@ -139,9 +139,9 @@ MUTANTS = [
     ),
     Mutant(
         "stops_at_the_first_good_evaluation",
-        "off_policy/trainer.py",
-        "self.progress.reached >= self.config.stop_evaluations",
-        "self.progress.reached >= 1",
+        "runs/campaign.py",
+        "progress.reached >= self.rules.stop_evaluations",
+        "progress.reached >= 1",
         (TRAINER,),
     ),
     Mutant(
@@ -159,10 +159,8 @@ MUTANTS = [
         (TRAINER,),
     ),
     # ---- seeds
-    Mutant(
-        "final_episodes_are_those_of_the_selection", "off_policy/trainer.py", '"final", self.config', '"selection", self.config', (SEEDING,)
-    ),
-    Mutant("selection_is_on_the_final_episodes", "off_policy/trainer.py", '"selection", self.config', '"final", self.config', (SEEDING,)),
+    Mutant("final_episodes_are_those_of_the_selection", "acting/judge.py", '"final", self._final', '"selection", self._final', (SEEDING,)),
+    Mutant("selection_is_on_the_final_episodes", "acting/judge.py", '"selection", self._eval', '"final", self._eval', (SEEDING,)),
     Mutant(
         "purposes_share_their_seeds", "seeding.py", "_mixed(run_seed, _KEYS[purpose], *index)", "_mixed(run_seed, 0, *index)", (SEEDING,)
     ),
@@ -173,7 +171,7 @@ MUTANTS = [
     Mutant(
         "a_ppo_resume_repeats_the_first_starts",
         "on_policy/collector.py",
-        "self._config.num_envs, self.steps)",
+        "self._config.num_envs, start)",
         "self._config.num_envs, 0)",
         (SEEDING,),
     ),
@@ -185,7 +183,11 @@ MUTANTS = [
         ("programs/test_record.py",),
     ),
     Mutant(
-        "eval_does_not_ask_for_the_runs_seed", "cli.py", "seed_of(policy or Path(run)) if seed is None", "0 if seed is None", (SEEDING,)
+        "eval_does_not_ask_for_the_runs_seed",
+        "programs/evaluate.py",
+        "seed_of(policy or Path(run)) if seed is None",
+        "0 if seed is None",
+        (SEEDING,),
     ),
     # ---- replay and mixing
     Mutant(

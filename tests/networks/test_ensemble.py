@@ -24,7 +24,7 @@ def member(ensemble: Ensemble, index: int) -> Regressor:
     return jax.tree.map(lambda array: np.asarray(array)[index], ensemble.members)
 
 
-def test_each_row_is_the_answer_of_one_member() -> None:
+def test_each_row_is_the_output_of_one_member() -> None:
     ensemble = ensemble_of(3)
     answers = answers_of(ensemble, X)
     assert answers.shape == (3, 5)
@@ -48,14 +48,14 @@ def test_the_gradient_of_one_member_does_not_touch_the_others() -> None:
     assert gradient.members.head.weight[1].any() and gradient.members.trunk.layers[0].weight[1].any()
 
 
-def test_a_subset_answers_as_those_members_do() -> None:
+def test_a_subset_has_the_outputs_of_its_members() -> None:
     ensemble = ensemble_of(3)
     subset = jax.jit(Ensemble.subset)(ensemble, np.array([2, 0]))
     assert subset.size == 2
     np.testing.assert_allclose(answers_of(subset, X), answers_of(ensemble, X)[np.array([2, 0])], rtol=1e-5, atol=1e-6)
 
 
-def test_dropout_is_drawn_for_each_member_anew() -> None:
+def test_dropout_differs_between_members() -> None:
     ensemble = ensemble_of(2, dropout=0.5)
     twins = jax.jit(Ensemble.subset)(ensemble, np.array([0, 0]))
     answers = answers_of(twins, X, KEY)

@@ -14,7 +14,7 @@ RANGE = (0.01, 10.0)
 
 
 @pytest.mark.parametrize("std_type", TYPES)
-def test_no_number_that_can_be_learned_gives_a_spread_that_is_none(std_type: StdType) -> None:
+def test_no_learned_number_gives_an_invalid_std(std_type: StdType) -> None:
     raw = jnp.array([-np.inf, -1e38, -1e6, -100, -5, -1, 0, 1, 5, 100, 1e6, 1e38, np.inf], jnp.float32)
     std = std_of_raw(raw, std_type, RANGE)
     assert np.isfinite(std).all() and (std > 0).all()
@@ -24,11 +24,11 @@ def test_no_number_that_can_be_learned_gives_a_spread_that_is_none(std_type: Std
 
 @pytest.mark.parametrize("std_type", TYPES)
 @pytest.mark.parametrize("std", [0.02, 0.1, 0.5, 1.0, 5.0, 9.0])
-def test_the_start_is_the_spread_that_was_asked_for(std_type: StdType, std: float) -> None:
+def test_the_std_starts_as_configured(std_type: StdType, std: float) -> None:
     assert float(std_of_raw(jnp.float32(raw_of_std(std, std_type, RANGE)), std_type, RANGE)) == pytest.approx(std, rel=1e-5)
 
 
-def test_a_spread_pushed_below_its_floor_comes_back() -> None:
+def test_a_std_near_its_lower_bound_can_grow_again() -> None:
     """With a clamp the slope below the floor is 0 and the number stays where it is."""
     slope = jax.grad(lambda raw: std_of_raw(raw, "scalar", RANGE))
     assert all(float(slope(jnp.float32(raw))) > 1e-3 for raw in (-0.5, -0.1, 0.0, 0.01))
@@ -38,13 +38,13 @@ def test_a_spread_pushed_below_its_floor_comes_back() -> None:
     assert float(std_of_raw(raw, "scalar", RANGE)) == pytest.approx(0.5, abs=0.01)
 
 
-def test_between_the_bounds_the_number_is_the_spread() -> None:
+def test_between_the_bounds_the_learned_number_is_the_std() -> None:
     x = jnp.linspace(1.0, 9.0, 17)
     np.testing.assert_allclose(smooth_clip(x, 0.01, 10.0, 0.1), x, atol=1e-4)
 
 
 @pytest.mark.parametrize("std_type", TYPES)
-def test_the_spread_is_the_same_everywhere_to_begin_with(std_type: StdType) -> None:
+def test_the_std_starts_equal_for_all_observations(std_type: StdType) -> None:
     policy = Gaussian(jax.random.PRNGKey(0), 5, 3, (8, 8), std_type=std_type, init_std=0.7)
     mean, std = policy(jax.random.normal(jax.random.PRNGKey(1), (20, 5)))
     assert mean.shape == std.shape == (20, 3)
@@ -63,7 +63,7 @@ def test_formulas_agree_with_scipy() -> None:
     np.testing.assert_allclose(gaussian.kl(old_mean, old_std, mean, std), expected, rtol=1e-4, atol=1e-4)
 
 
-def test_ratio_and_kl_say_exactly_nothing_where_nothing_has_changed() -> None:
+def test_ratio_and_kl_are_exact_if_nothing_has_changed() -> None:
     random = np.random.default_rng(1)
     mean, noise = jnp.asarray(random.standard_normal((2, 1000, 6)), jnp.float32)
     std = jnp.asarray(random.uniform(0.01, 9, (1000, 6)), jnp.float32)
@@ -81,6 +81,6 @@ def test_the_gradient_of_the_ratio_is_that_of_the_log_density() -> None:
     np.testing.assert_allclose(slopes[1], ((a - mean) ** 2 / std**2 - 1) / std, rtol=1e-5, atol=1e-6)
 
 
-def test_a_column_is_no_row() -> None:
+def test_a_column_is_refused_as_a_row() -> None:
     with pytest.raises(AssertionError):
         gaussian.log_ratio(jnp.zeros((4, 1)), *[jnp.ones((4, 3))] * 4)

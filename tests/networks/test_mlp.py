@@ -86,7 +86,7 @@ def test_mlp_is_dense_then_norm_then_activation_and_the_last_layer_is_active_too
     np.testing.assert_allclose(forward(mlp, numbers(3, 4)), x, rtol=1e-4, atol=1e-5)
 
 
-def test_mlp_without_norm_has_no_parameters_of_one() -> None:
+def test_mlp_without_norm_has_no_norm_parameters() -> None:
     mlp = made(activation="relu", layer_norm=False)
     assert mlp.norms == ()
     assert float(forward(mlp, numbers(3, 4)).min()) == 0.0  # relu

@@ -16,19 +16,19 @@ def test_moments_of_parts_are_those_of_the_whole() -> None:
     np.testing.assert_allclose(moments.variance, data.var(0, dtype=float), rtol=1e-5, atol=1e-12)
 
 
-def test_many_samples_do_not_run_out_of_digits() -> None:
+def test_many_samples_do_not_lose_digits() -> None:
     """In float32 a count of 2^24 plus 1 is 2^24: nothing would be learned any more."""
     moments = Moments(np.zeros(1), np.ones(1), count=2.0**40)
     moments.add(np.ones((1, 1), np.float32))
     assert moments.count == 2.0**40 + 1 and moments.mean[0] > 0
 
 
-def test_before_anything_was_seen_nothing_is_changed() -> None:
+def test_before_the_first_sample_normalising_changes_nothing() -> None:
     x = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
     assert np.array_equal(Normaliser(Moments.of(3))(x), x)
 
 
-def test_what_is_taken_down_counts_only_after_the_update() -> None:
+def test_recorded_statistics_apply_only_after_advance() -> None:
     normaliser = Normaliser(Moments.of(1))
     x = np.array([[10.0], [12.0]], np.float32)
     before = normaliser(x)
@@ -72,7 +72,7 @@ def test_scaled_rewards_keep_their_sign_and_their_bound() -> None:
     assert (np.sign(scaled) == [[1, -1], [1, 1]]).all() and scaled.max() == 1.5
 
 
-def test_scaling_goes_on_from_its_state() -> None:
+def test_scaling_continues_from_its_state() -> None:
     random = np.random.default_rng(0)
     rewards, ended = random.standard_normal((20, 3)), random.random((20, 3)) < 0.1
     whole, first, second = (RewardScaler(3, 0.9) for _ in range(3))

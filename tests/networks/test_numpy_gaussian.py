@@ -62,7 +62,7 @@ def test_actions_are_bounded_float32_for_one_or_many() -> None:
             assert action.shape == shape and action.dtype == np.float32 and np.abs(action).max() <= 1
 
 
-def test_entries_that_the_policy_may_not_see_do_not_change_what_it_does() -> None:
+def test_entries_that_the_policy_does_not_see_do_not_change_its_actions() -> None:
     agent, state = learned(CONFIG)
     acting = acting_policy(agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf))
     other = RAW.copy()
@@ -72,7 +72,7 @@ def test_entries_that_the_policy_may_not_see_do_not_change_what_it_does() -> Non
     assert not np.array_equal(acting.mode(RAW), acting.mode(other))
 
 
-def test_what_does_not_fit_is_refused_by_name() -> None:
+def test_wrong_parameters_are_refused_by_name() -> None:
     agent, state = learned(CONFIG)
     parameters = agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf)
     with pytest.raises(SpecMismatch, match=r"6 numbers.*\(128, 5\)"):
@@ -83,7 +83,7 @@ def test_what_does_not_fit_is_refused_by_name() -> None:
         NumpyPolicy(parameters)
 
 
-def test_the_spread_of_an_observation_follows_its_head() -> None:
+def test_the_std_of_an_observation_is_the_output_of_its_head() -> None:
     agent, state = learned(dataclasses.replace(CONFIG, std_type="state"))
     flat = eqx.tree_at(lambda a: a.raw_std.weight, state.actor, state.actor.raw_std.weight * 0)  # pyright: ignore[reportAttributeAccessIssue]
     for actor, varies in ((state.actor, True), (flat, False)):

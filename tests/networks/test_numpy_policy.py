@@ -37,7 +37,7 @@ def test_the_numpy_forward_equals_the_jax_forward(activation: str, layer_norm: b
     np.testing.assert_allclose(np.log(ours[1]), log_std, rtol=1e-5, atol=1e-5)
 
 
-def test_samples_have_the_mean_and_the_spread_of_the_gaussian() -> None:
+def test_samples_have_the_mean_and_std_of_the_gaussian() -> None:
     acting = NumpyPolicy(policy_parameters(actor()))
     mean, std = acting.gaussian(X[0])
     drawn = acting.sample(np.repeat(X[:1], 20_000, axis=0), np.random.default_rng(0))
@@ -64,7 +64,7 @@ def test_the_wrong_observation_is_refused_with_both_sizes() -> None:
         NumpyPolicy(policy_parameters(actor())).mode(X[:, :10])
 
 
-def test_parameters_that_are_no_policy_are_refused_by_name() -> None:
+def test_parameters_that_are_not_a_policy_are_refused_by_name() -> None:
     parameters = policy_parameters(actor())
     del parameters["mean/weight"]
     with pytest.raises(SpecMismatch, match="mean/weight"):

@@ -48,7 +48,7 @@ def test_one_unit_of_an_lstm_by_hand() -> None:
 
 
 def test_one_unit_of_a_gru_by_hand() -> None:
-    """x = 2, h = 0.5; r z n, with a bias of 0.3 of what is recalled, inside the reset gate."""
+    """x = 2, h = 0.5; r z n, with a bias of 0.3 for the hidden part, inside the reset gate."""
     layer = with_weights(GRU(RANDOM, 1, 1), [0.1, 0.2, 0.3], [0.5, 0.6, 0.7], [0.01, 0.02, 0.03])
     layer = eqx.tree_at(lambda made: made.hidden_bias, layer, jnp.array([0.3]))
     h = float(one_step(layer, jnp.array([[2.0]]), jnp.array([[0.5]]))[0, 0])
@@ -59,36 +59,36 @@ def test_one_unit_of_a_gru_by_hand() -> None:
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_all_steps_at_once_are_the_steps_one_by_one_and_what_has_ended_is_forgotten(kind: Any, count: int) -> None:
+def test_a_sequence_equals_its_single_steps_and_is_reset_where_an_episode_ends(kind: Any, count: int) -> None:
     made = Recurrent(layers(RANDOM, kind, INPUTS, UNITS, count), Gaussian(KEY, UNITS, 1, (4,)))
     random = np.random.default_rng(0)
     x, ended = random.standard_normal((STEPS, ROWS, INPUTS), dtype=np.float32), random.random((STEPS, ROWS)) < 0.2
     ended[0, 0] = ended[3, :2] = ended[-1, 2] = True
     memory = start = random.standard_normal((ROWS, made.size), dtype=np.float32)
     assert made.size == count * UNITS * {"lstm": 2, "gru": 1}[kind]
-    heard, remembered = made.sequence(jnp.asarray(x), jnp.asarray(ended), jnp.asarray(start))
+    features, memory_after = made.sequence(jnp.asarray(x), jnp.asarray(ended), jnp.asarray(start))
     step = jax.jit(lambda x, memory: made.step(x, memory))
     for t in range(STEPS):
         now, memory = step(x[t], memory)
-        np.testing.assert_allclose(heard[t], now, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(remembered[t], memory, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(features[t], now, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(memory_after[t], memory, rtol=1e-5, atol=1e-6)
         memory = np.where(ended[t][:, None], 0, memory)
     # after an end nothing is left: from there on, a row is as if it had begun with zeros
     alone, _ = made.sequence(jnp.asarray(x[4:, :2]), jnp.asarray(ended[4:, :2]), jnp.zeros((2, made.size)))
-    np.testing.assert_allclose(heard[4:, :2], alone, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(features[4:, :2], alone, rtol=1e-5, atol=1e-6)
 
 
-def test_without_layers_a_network_sees_what_there_is_to_see() -> None:
+def test_without_layers_the_network_gets_the_inputs() -> None:
     made = Recurrent((), Gaussian(KEY, INPUTS, 1, (4,)))
     x, nothing = jnp.ones((ROWS, INPUTS)), jnp.zeros((ROWS, 0))
-    heard, memory = made.step(x, nothing)
-    assert made.size == 0 and heard is x and memory is nothing
-    heard, remembered = made.sequence(x[None], jnp.zeros((1, ROWS), bool), nothing)
-    assert np.array_equal(heard[0], x) and remembered.shape == (1, ROWS, 0)
+    features, memory = made.step(x, nothing)
+    assert made.size == 0 and features is x and memory is nothing
+    features, memory_after = made.sequence(x[None], jnp.zeros((1, ROWS), bool), nothing)
+    assert np.array_equal(features[0], x) and memory_after.shape == (1, ROWS, 0)
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
-def test_recurrent_weights_begin_orthogonal_and_units_forget_at_paces_of_their_own(kind: str) -> None:
+def test_recurrent_weights_start_orthogonal_with_different_time_constants(kind: str) -> None:
     units = 64
     layer = RNN_TYPES[kind](RANDOM, INPUTS, units)
     for weight in np.split(np.asarray(layer.hidden_weight), layer.hidden_weight.shape[1] // units, axis=1):
@@ -140,13 +140,13 @@ def test_the_numpy_forward_equals_the_jax_forward(kind: Any, count: int, std_typ
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_who_cannot_keep_a_memory_is_told_so_and_a_memory_of_the_wrong_size_is_refused() -> None:
+def test_a_recurrent_policy_without_memory_and_a_memory_of_the_wrong_size_are_refused() -> None:
     agent, state = learned("lstm", 1, "scalar")
     parameters = agent.policy_parameters(state, np.zeros(4, np.float32), np.ones(4, np.float32), np.inf)
     with pytest.raises(SpecMismatch, match="must keep its memory for it"):
         acting_policy(parameters)
-    with pytest.raises(SpecMismatch, match=r"remembers 12 numbers of each of 3 rows, got a memory of shape \(2, 12\)"):
+    with pytest.raises(SpecMismatch, match=r"memory of 12 numbers for each of 3 rows, got a memory of shape \(2, 12\)"):
         NumpyRecurrent(parameters).mode(np.zeros((3, 4), np.float32), np.zeros((2, 12), np.float32))
-    with pytest.raises(SpecMismatch, match="no policy"):
+    with pytest.raises(SpecMismatch, match="not a policy"):
         NumpyRecurrent({name: array for name, array in parameters.items() if name != "rnn/0/bias"})
     assert len(numpy_recurrent.RNN_TYPES) == len(RNN_TYPES)

@@ -68,7 +68,7 @@ def test_a_sample_comes_with_the_log_prob_of_its_action() -> None:
     np.testing.assert_allclose(np.asarray(log_prob(actor, x, actions))[inside], np.asarray(log_pi)[inside], atol=2e-3)
 
 
-def test_samples_have_the_mean_and_spread_of_the_heads() -> None:
+def test_samples_have_the_mean_and_std_of_the_heads() -> None:
     actor = with_heads(policy(), mean=0.3, log_std=float(np.log(0.2)))
     actions, _ = sample(actor, jnp.zeros((20_000, 3)), KEY)
     u = np.arctanh(np.asarray(actions))

@@ -80,7 +80,7 @@ def test_the_reward_is_the_distance_of_two_networks_and_the_loss_its_mean_square
     assert float(loss) == pytest.approx((apart**2).mean(), rel=1e-5)
 
 
-def test_what_was_seen_often_is_no_longer_new_and_the_target_never_moves() -> None:
+def test_the_reward_of_frequent_states_falls_and_the_target_network_never_changes() -> None:
     rnd = RND(CURIOUS, 3)
     state = rnd.init(0)
     far = X + 10.0
@@ -105,7 +105,7 @@ def test_the_weight_follows_its_schedule() -> None:
     assert not RNDConfig().wanted and constant.wanted
 
 
-def test_what_is_judged_is_where_a_step_led_also_when_the_episode_ended_there(tmp_path: Path) -> None:
+def test_the_intrinsic_reward_is_that_of_the_state_after_the_step_also_at_the_end_of_an_episode(tmp_path: Path) -> None:
     config = dataclasses.replace(CORRIDOR, num_envs=4, num_steps_per_env=70, rnd=CURIOUS, obs_normalization=True)
     parts = parts_of(dataclasses.replace(config, agent=dataclasses.replace(config.agent, num_mini_batches=2)), tmp_path / "run")
     rollout = parts.collector.collect(parts.act())
@@ -123,7 +123,7 @@ def test_what_is_judged_is_where_a_step_led_also_when_the_episode_ended_there(tm
     assert metrics["Rnd/mean_extrinsic_reward"] == 0.0 and metrics["Rnd/weight"] == 1.0 and metrics["Loss/rnd"] > 0
 
 
-def test_a_run_is_resumed_with_its_curiosity_to_the_last_bit(tmp_path: Path) -> None:
+def test_a_run_with_rnd_is_resumed_to_the_last_bit(tmp_path: Path) -> None:
     small = dataclasses.replace(CORRIDOR, task="cartpole", num_steps_per_env=8, max_iterations=4, final_episodes=0)
     weight = dataclasses.replace(CURIOUS, rnd_weight_schedule="linear", rnd_final_step=32, rnd_state_normalization=True)
     small, quiet = dataclasses.replace(small, rnd=weight), Display("quiet")
@@ -172,7 +172,7 @@ class Lock(gymnasium.Env):
 gymnasium.register("Lock-v0", Lock, disable_env_checker=True)  # pyright: ignore[reportArgumentType]
 
 
-def test_a_lock_that_nobody_opens_by_chance_is_opened_by_curiosity(tmp_path: Path) -> None:
+def test_rnd_opens_a_lock_that_chance_never_opens(tmp_path: Path) -> None:
     agent = PPOConfig(actor_hidden_dims=(32, 32), critic_hidden_dims=(32, 32), gamma=0.98, normalize_values=True)
     plain = dataclasses.replace(CORRIDOR, task="Lock-v0", agent=agent, num_envs=16, num_steps_per_env=64, max_iterations=60)
     rnd = dataclasses.replace(

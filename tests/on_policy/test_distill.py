@@ -37,18 +37,18 @@ def test_the_two_losses_by_hand() -> None:
     assert float(behaviour_loss(student, teacher, "huber")) == pytest.approx((0.125 + 1.5) / 4)
 
 
-def lesson(steps: int, size: int) -> LabelledRollout:
+def labelled_rollout(steps: int, size: int) -> LabelledRollout:
     random = np.random.default_rng(0)
     x, wanted, memory = random.standard_normal((steps, 4, 3)), random.uniform(-1, 1, (steps, 4, 2)), random.standard_normal((4, size))
     x, wanted, memory = (jnp.asarray(part, jnp.float32) for part in (x, wanted, memory))
     return LabelledRollout(x, jnp.asarray(random.random((steps, 4)) < 0.2), wanted, memory)
 
 
-def test_a_gradient_reaches_back_so_many_steps_and_the_last_ones_count_too() -> None:
+def test_gradients_reach_back_gradient_length_steps_and_the_remainder_counts_too() -> None:
     """Seven steps in pieces of three, three and one, the network unrolled step by step."""
     config = PPOConfig(actor_hidden_dims=(5,), critic_hidden_dims=(3,), actor_rnn_type="gru", actor_rnn_hidden_dim=6)
     actor = RecurrentPPO(config, 3, 2).init(0).actor
-    told = lesson(7, 6)
+    labelled = labelled_rollout(7, 6)
     learning = Distillation(num_learning_epochs=2, gradient_length=3, learning_rate=0.01, max_grad_norm=0.5)
 
     @jax.jit
@@ -56,39 +56,40 @@ def test_a_gradient_reaches_back_so_many_steps_and_the_last_ones_count_too() -> 
     def followed(actor: Any, memory: Any, observations: Any, ended: Any, actions: Any) -> Any:
         apart = []
         for x, end, wanted in zip(observations, ended, actions, strict=True):
-            heard, memory = actor.step(x, memory)
-            apart.append(jnp.square(actor.network(heard)[0] - wanted))
+            features, memory = actor.step(x, memory)
+            apart.append(jnp.square(actor.network(features)[0] - wanted))
             memory = jnp.where(end[:, None], 0.0, memory)
         return jnp.mean(jnp.stack(apart)), memory
 
     reference, optimiser, losses = actor, Adam(0.01).init(actor), []
     for _ in range(2):
-        memory = told.memory
+        memory = labelled.memory
         for piece, count in ((slice(0, 3), 3), (slice(3, 6), 3), (slice(6, 7), 1)):
-            (value, memory), gradient = followed(reference, memory, *(part[piece] for part in told[:3]))
+            (value, memory), gradient = followed(reference, memory, *(part[piece] for part in labelled[:3]))
             norm = np.sqrt(sum(float(jnp.vdot(leaf, leaf)) for leaf in jax.tree.leaves(gradient)))
             gradient = jax.tree.map(lambda leaf, norm=norm: leaf * min(1.0, 0.5 / (norm + 1e-6)), gradient)
             reference, optimiser = Adam(0.01).step(reference, optimiser, gradient)
             losses += [float(value)] * count
-    state, mean = learning.update(learning.init(jax.tree.map(jnp.copy, actor)), told)
+    state, mean = learning.update(learning.init(jax.tree.map(jnp.copy, actor)), labelled)
     assert float(mean) == pytest.approx(np.mean(losses), rel=1e-5)
     for ours, theirs in zip(jax.tree.leaves(state.actor), jax.tree.leaves(reference), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
 
 
-def test_a_teacher_that_remembers_follows_the_students_episodes() -> None:
+def test_a_recurrent_teacher_follows_the_students_episodes() -> None:
     config = PPOConfig(actor_hidden_dims=(8,), critic_hidden_dims=(3,), actor_rnn_type="lstm", actor_rnn_hidden_dim=6)
     agent = RecurrentPPO(config, 3, 2)
     parameters = agent.policy_parameters(agent.init(0), np.zeros(3, np.float32), np.ones(3, np.float32), np.inf)
-    told = lesson(9, 0)
-    whole = Teacher(PolicySnapshot(1, 1, parameters), 4).actions(np.asarray(told.observations), np.asarray(told.ended))
+    labelled = labelled_rollout(9, 0)
+    whole = Teacher(PolicySnapshot(1, 1, parameters), 4).actions(np.asarray(labelled.observations), np.asarray(labelled.ended))
     halves = Teacher(PolicySnapshot(1, 1, parameters), 4)
-    parts = [halves.actions(np.asarray(told.observations)[piece], np.asarray(told.ended)[piece]) for piece in (slice(0, 5), slice(5, 9))]
+    observations, ended = np.asarray(labelled.observations), np.asarray(labelled.ended)
+    parts = [halves.actions(observations[piece], ended[piece]) for piece in (slice(0, 5), slice(5, 9))]
     np.testing.assert_array_equal(whole, np.concatenate(parts))
     # after an end it acts as at a beginning
-    step, row = np.argwhere(np.asarray(told.ended)[:-1])[0]
+    step, row = np.argwhere(np.asarray(labelled.ended)[:-1])[0]
     alone = Teacher(PolicySnapshot(1, 1, parameters), 1).actions(
-        np.asarray(told.observations)[step + 1 :, row : row + 1], np.zeros((8 - step, 1), bool)
+        np.asarray(labelled.observations)[step + 1 :, row : row + 1], np.zeros((8 - step, 1), bool)
     )
     np.testing.assert_allclose(whole[step + 1, row], alone[0, 0], atol=1e-6)
 
@@ -97,7 +98,7 @@ def test_a_teacher_that_remembers_follows_the_students_episodes() -> None:
 
 
 class Cue(gymnasium.Env):
-    """Shows a number once, as `cue`, and asks for it in each of eight steps; `answer` shows it all the time, to whoever may see it."""
+    """Shows a number once, as `cue`, and asks for it in each of eight steps; `answer` shows it all the time, if the policy sees it."""
 
     observation_space = gymnasium.spaces.Dict({name: gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32) for name in ("answer", "cue")})
     action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
@@ -137,7 +138,7 @@ BLIND = DistillConfig(
 )  # fmt: skip
 
 
-def test_a_student_that_sees_less_makes_up_for_it_by_memory(tmp_path: Path) -> None:
+def test_a_recurrent_student_makes_up_for_missing_entries(tmp_path: Path) -> None:
     teacher = teacher_for("Cue-v0", 0, tmp_path / "teacher.safetensors")
     remembering = dataclasses.replace(BLIND, rnn_type="gru", rnn_hidden_dim=16)
     summary = distill(DistillArgs("Cue-v0", teacher, remembering), tmp_path / "gru", QUIET)
@@ -153,7 +154,7 @@ def test_a_student_that_sees_less_makes_up_for_it_by_memory(tmp_path: Path) -> N
     assert rows[-1]["Loss/behavior"] < 0.3 * rows[0]["Loss/behavior"]
 
 
-def test_the_command_teaches_and_refuses_what_cannot_be(tmp_path: Path) -> None:
+def test_the_command_distils_and_refuses_invalid_settings(tmp_path: Path) -> None:
     teacher = teacher_for("cartpole", 1, tmp_path / "teacher.safetensors")
     few = ("--num-envs", 8, "--num-steps-per-env", 10, "--max-iterations", 2, "--eval-period", 2, "--eval-episodes", 2)
     few = (*few, "--final-episodes", 2, "--teacher", teacher)

@@ -1,4 +1,4 @@
-"""PPO with memory as a run: it does what cannot be done without, forgets when it should, and goes on as if nothing had happened."""
+"""PPO with recurrent networks as a run: it learns what needs memory, resets hidden states at episode ends, and resumes exactly."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -59,7 +59,7 @@ def recall_with(kind: Any, **settings: Any) -> OnPolicyConfig:
     return replace(preset, task="recall", agent=replace(preset.agent, actor_rnn_type=kind, critic_rnn_type=kind), **settings)
 
 
-# ---- it learns what cannot be learned without
+# ---- it learns what needs memory
 
 
 @pytest.fixture(scope="module")
@@ -83,14 +83,14 @@ def test_a_gru_recalls(tmp_path: Path) -> None:
     assert train_ppo(recall_with("gru", final_episodes=200), tmp_path / "run", quiet())["deterministic"]["success"] >= 0.95
 
 
-def test_without_memory_it_stays_a_guess(tmp_path: Path) -> None:
+def test_without_recurrent_layers_it_stays_a_guess(tmp_path: Path) -> None:
     """As many iterations as either of the others may take. 400 episodes with a chance of 1/4: 100 ± 4 · 8.7."""
     summary = train_ppo(recall_with("none", final_episodes=400, stop_success=None), tmp_path / "run", quiet())
     assert summary["learner_step"] == PRESETS["recall"]().max_iterations
     assert 65 <= summary["deterministic"]["successes"] <= 135
 
 
-def test_a_policy_that_remembers_may_see_less_than_a_critic_that_does_not(tmp_path: Path) -> None:
+def test_a_recurrent_policy_may_see_less_than_a_feed_forward_critic(tmp_path: Path) -> None:
     """A pole of which only positions are seen falls unless the velocity is worked out from what was seen before."""
     preset = PRESETS["cartpole"]()
     agent = replace(preset.agent, actor_rnn_type="gru", actor_rnn_hidden_dim=32, actor_hidden_dims=(32,))
@@ -101,7 +101,7 @@ def test_a_policy_that_remembers_may_see_less_than_a_critic_that_does_not(tmp_pa
     assert summary["deterministic"]["return"] >= 450, "without memory, 235 to 335 after as many iterations"
 
 
-# ---- what is remembered, and when
+# ---- hidden states
 
 
 def log_probability(actions: np.ndarray, mean: np.ndarray, std: np.ndarray) -> np.ndarray:
@@ -133,7 +133,7 @@ def test_the_update_sees_the_probabilities_that_actions_were_drawn_with(few: int
     assert ends >= 8 and rollout.memory.any(), "episodes must have ended, and others gone on from rollout to rollout"
 
 
-def test_a_value_is_asked_for_with_what_is_remembered_then_and_asking_is_not_remembered(tmp_path: Path) -> None:
+def test_values_use_the_hidden_state_of_their_step_and_do_not_advance_it(tmp_path: Path) -> None:
     """All values of three rollouts by hand, from one memory that is led through what was seen, once.
 
     Time runs out in each row at a step of its own: what was cut is valued with the memory of that step, the next step with none.
@@ -162,7 +162,7 @@ def test_a_value_is_asked_for_with_what_is_remembered_then_and_asking_is_not_rem
     assert cuts == 8 and rollout.terminated.any(), "each by time once, and then by its answer"
 
 
-def test_an_episode_that_ends_is_forgotten_for_whatever_reason(tmp_path: Path) -> None:
+def test_the_hidden_state_is_reset_at_every_end_of_an_episode(tmp_path: Path) -> None:
     parts = parts_of(SMALL, tmp_path / "run")
     parts.collector.env.set_elapsed(np.array([39] + [0] * 7))  # pyright: ignore[reportAttributeAccessIssue]
     given, inner = [], parts.act()
@@ -175,15 +175,15 @@ def test_an_episode_that_ends_is_forgotten_for_whatever_reason(tmp_path: Path) -
     for _ in range(3):
         rollout = parts.collector.collect(act)
         ended.extend(rollout.ended)
-    assert np.array_equal(np.array(given), ~np.array(ended[:-1])), "something is remembered but for the first step of an episode"
+    assert np.array_equal(np.array(given), ~np.array(ended[:-1])), "the hidden state is zero at the first step of an episode alone"
     ended = np.array(ended[1:])
     assert ended[0].tolist() == [True] + [False] * 7 and ended[1:].any(), "the first by time, others by their answer"
 
 
-# ---- at work
+# ---- acting
 
 
-def test_a_policy_at_work_begins_every_episode_without_memory(recall_run: Path) -> None:
+def test_a_loaded_policy_starts_every_episode_with_a_new_hidden_state(recall_run: Path) -> None:
     """As a film or a recording plays them, one after the other: what an evaluation of the same seeds says, and no other row."""
     snapshot, spec = load_policy(recall_run)
     operator, env = PolicyOperator(snapshot, spec), make_env("recall")
@@ -223,7 +223,7 @@ def test_twice_n_iterations_are_n_and_a_resume_and_n_to_the_last_bit(tmp_path: P
         assert memory.any(), "there must be something in the middle of an episode to go on with"
 
 
-def test_a_policy_that_remembers_starts_no_rlpd(recall_run: Path, tmp_path: Path) -> None:
+def test_rlpd_does_not_start_from_a_recurrent_policy(recall_run: Path, tmp_path: Path) -> None:
     config = replace(RECIPES["reach"](), task="recall", max_steps=5)
     with pytest.raises(ConfigError, match=r"RLPD cannot start from the policy of .*recurrent layers.*policy:"):
         train(config, tmp_path / "run", quiet(), init_from=recall_run)
@@ -240,7 +240,7 @@ def test_environments_that_do_not_divide_into_mini_batches_are_refused_before_an
     replace(SMALL, agent=replace(NETWORK, num_mini_batches=16, actor_rnn_type="none", critic_rnn_type="none"))  # 128 samples, one by one
 
 
-def test_the_policy_file_has_all_it_takes_to_act_elsewhere(recall_run: Path) -> None:
+def test_the_policy_file_has_everything_needed_to_act(recall_run: Path) -> None:
     parameters = load_policy(recall_run)[0].parameters
     policy = NumpyRecurrent(parameters)
     shapes = {name: array.shape for name, array in parameters.items() if name.startswith("rnn")}

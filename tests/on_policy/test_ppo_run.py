@@ -27,6 +27,7 @@ from tandem.on_policy.run import OnPolicyRun, orders, train_ppo
 from tandem.programs.record import record_demos
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
 from tandem.runs.folder import RunFolder
+from tandem.seeding import episode_seeds
 from tests.on_policy.ppo_samples import NETWORK, SMALL, parts_of, quiet
 
 EVERYTHING = replace(
@@ -72,20 +73,20 @@ class Counting(gymnasium.Env):
 
 
 class Broken(Counting):
-    """The third environment of all gives, at its 12th step, an observation or a reward that is none."""
+    """The third environment returns, at its 12th step, a NaN observation or an infinite reward."""
 
     made = 0
     what = ""
 
     def __init__(self) -> None:
         super().__init__()
-        self.number, self.life = Broken.made, 0
+        self.number, self.steps = Broken.made, 0
         Broken.made += 1
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict]:
         seen, reward, terminated, truncated, info = super().step(action)
-        self.life += 1
-        if self.number % 8 == 2 and self.life == 12:
+        self.steps += 1
+        if self.number % 8 == 2 and self.steps == 12:
             if Broken.what == "observation":
                 seen = np.array([seen[0], np.nan], np.float32)
             else:
@@ -126,7 +127,7 @@ def test_cartpole_is_solved_in_seconds(tmp_path: Path) -> None:
     assert again.returns.mean() >= 495
 
 
-def test_values_of_a_life_cut_by_time_are_those_of_one_that_is_not(tmp_path: Path) -> None:
+def test_time_outs_do_not_change_values(tmp_path: Path) -> None:
     """A reward of 1 for ever, γ = 0.8: worth 1 / (1 - 0.8) = 5. If time-outs were ends, five steps would be worth at most 3.4."""
     agent = replace(NETWORK, gamma=0.8, schedule="fixed", learning_rate=1e-2, num_learning_epochs=4, use_clipped_value_loss=False)
     parts = parts_of(replace(SMALL, task="Constant-v0", agent=agent, max_iterations=30), tmp_path / "run")
@@ -137,7 +138,7 @@ def test_values_of_a_life_cut_by_time_are_those_of_one_that_is_not(tmp_path: Pat
 # ---- what is collected
 
 
-def test_what_was_cut_is_valued_by_what_was_seen_last_not_by_what_came_next(tmp_path: Path) -> None:
+def test_a_time_out_is_valued_by_the_last_observation_before_the_reset(tmp_path: Path) -> None:
     """The environment counts its steps, so that V differs from step to step, and writes all observations into one buffer."""
     parts = parts_of(replace(SMALL, task="Counting-v0", num_steps_per_env=10), tmp_path / "run")
     rollout = parts.collector.collect(parts.act())
@@ -153,13 +154,13 @@ def test_what_was_cut_is_valued_by_what_was_seen_last_not_by_what_came_next(tmp_
     np.testing.assert_allclose(next_values[:, 3], of[[1, 2, 3, 4, 5] * 2], rtol=1e-5, atol=1e-6)
 
 
-def test_an_action_is_learned_from_as_it_was_drawn_and_executed_as_it_fits(tmp_path: Path) -> None:
+def test_actions_are_stored_as_drawn_and_executed_clipped(tmp_path: Path) -> None:
     """`Counting` asserts that it gets no more than 1."""
     parts = parts_of(replace(SMALL, task="Counting-v0", agent=replace(NETWORK, init_std=3.0)), tmp_path / "run")
     assert np.abs(parts.collector.collect(parts.act()).actions).max() > 3
 
 
-def test_the_normaliser_stands_still_from_the_first_action_to_the_last_update(tmp_path: Path) -> None:
+def test_the_normaliser_does_not_change_from_the_first_action_to_the_last_update(tmp_path: Path) -> None:
     parts = parts_of(EVERYTHING, tmp_path / "run")
     normaliser = parts.collector.normaliser
     for _ in range(2):
@@ -174,7 +175,7 @@ def test_the_normaliser_stands_still_from_the_first_action_to_the_last_update(tm
     assert normaliser.moments.count == 2 * SMALL.samples
 
 
-def test_values_in_running_units_mean_the_same_before_and_after_the_units_move(tmp_path: Path) -> None:
+def test_values_stay_the_same_when_their_units_change(tmp_path: Path) -> None:
     parts = parts_of(replace(EVERYTHING, agent=replace(EVERYTHING.agent, learning_rate=0.0, schedule="fixed")), tmp_path / "run")
     seen = parts.collector.observations
     for _ in range(2):
@@ -216,7 +217,7 @@ def test_the_policy_may_see_less_than_the_critic(tmp_path: Path) -> None:
     assert checkpoint_of(tmp_path / "run").agent["critic/trunk/layers/0/weight"].shape[0] == 4
 
 
-# ---- stop and go on
+# ---- stop and resume
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -242,7 +243,7 @@ def test_twice_n_iterations_are_n_and_a_resume_and_n_to_the_last_bit(tmp_path: P
     assert rows[:6] == rows[6:]
 
 
-def test_a_run_goes_on_under_its_own_settings_and_by_its_own_command(tmp_path: Path) -> None:
+def test_a_run_is_resumed_with_its_own_settings_and_command(tmp_path: Path) -> None:
     config = replace(EVERYTHING, max_iterations=1, actor_entries=("position", "velocity"))
     train_ppo(config, tmp_path / "run", quiet())
     assert ppo_config_of(RunFolder.open(tmp_path / "run")) == config
@@ -280,7 +281,7 @@ def test_every_start_of_a_run_on_an_environment_that_cannot_be_saved_has_seeds_o
     config = replace(SMALL, task="Seeded-v0", max_iterations=1)
     train_ppo(config, tmp_path / "run", quiet())
     first = set(Seeded.seeds)
-    assert first == set(range(8)), "the first start has the seeds it always had"
+    assert first == set(episode_seeds(config.seed, "training", 8, 0))
     starts = [first]
     for iterations in (2, 3):
         Seeded.seeds.clear()
@@ -289,7 +290,7 @@ def test_every_start_of_a_run_on_an_environment_that_cannot_be_saved_has_seeds_o
     assert all(len(seeds) == 8 for seeds in starts) and len(set.union(*starts)) == 24, starts
 
 
-# ---- what is wrong is said
+# ---- errors
 
 
 @pytest.mark.parametrize(
@@ -300,7 +301,7 @@ def test_every_start_of_a_run_on_an_environment_that_cannot_be_saved_has_seeds_o
         ("return", r"environment 2: a return of this rollout is beyond 1e\+18. The largest reward in it is 3e\+38, at step 3"),
     ],
 )
-def test_a_number_that_is_none_is_named_and_the_last_good_state_kept(what: str, says: str, tmp_path: Path) -> None:
+def test_a_nan_or_infinite_value_is_named_and_the_last_good_state_kept(what: str, says: str, tmp_path: Path) -> None:
     Broken.what = what
     config = replace(SMALL, task="Broken-v0", max_iterations=5, agent=replace(NETWORK, gamma=1.0, lam=1.0))
     with pytest.raises(NotFinite, match=says) as raised:
@@ -397,7 +398,7 @@ def reach_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_reach_is_learned_from_its_dense_reward_and_judged_by_success(reach_run: Path) -> None:
+def test_reach_is_trained_on_its_dense_reward_and_evaluated_by_success(reach_run: Path) -> None:
     rows = RunFolder.open(reach_run).metrics()
     assert any("Episode/approach" in row and "Episode/success" in row for row in rows)
     assert any(row.get("eval/success", 0) >= 0.9 for row in rows)
@@ -411,7 +412,7 @@ def test_a_ppo_policy_records_demonstrations(reach_run: Path, tmp_path: Path) ->
     assert sum(step.success for step in demos) == 3 and max(np.abs(step.action).max() for step in demos) <= 1
 
 
-def test_a_ppo_policy_cloned_for_sac_does_the_same(reach_run: Path) -> None:
+def test_a_ppo_policy_cloned_for_sac_acts_the_same(reach_run: Path) -> None:
     snapshot, spec = load_policy(reach_run)
     cloned, difference = as_sac_policy(snapshot, spec, RECIPES["reach"]().agent)
     assert learned_by_ppo(snapshot) and not learned_by_ppo(cloned) and difference < 0.15
@@ -428,7 +429,7 @@ def test_a_ppo_policy_starts_rlpd(reach_run: Path, tmp_path: Path, monkeypatch: 
     assert f"version 1, {cloned.hash}" in (tmp_path / "run" / "train.log").read_text(), "RLPD acts with it from the first step"
 
 
-def test_few_and_many_simulations_are_acted_in_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_and_jax_draw_the_same_actions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By NumPy and by JAX: the same actions from the same noise."""
     parts = parts_of(replace(EVERYTHING, actor_entries=("position",)), tmp_path / "run")
     random = np.random.default_rng(0)

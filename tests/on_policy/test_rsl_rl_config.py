@@ -119,14 +119,14 @@ def test_a_5_x_configuration_as_isaac_lab_writes_it(tmp_path: Path) -> None:
     assert (agent.actor_hidden_dims, agent.critic_hidden_dims) == ((128, 128, 128), (256, 128))
     assert (agent.init_std, agent.std_type, agent.std_range, agent.activation) == (0.5, "log", (0.001, 100.0), "elu")
     assert agent.init == "torch" and agent.adam_epsilon == 1e-8, "what rsl_rl has no key for is as it has it"
-    told = {line.split(":")[0] for line in found.ignored}
-    assert told == {
+    raised = {line.split(":")[0] for line in found.ignored}
+    assert raised == {
         "device", "check_for_nan", "experiment_name", "run_name", "neptune_project", "wandb_project", "load_run", "load_checkpoint",
         "algorithm.use_mixed_precision", "algorithm.grad_reduce_bucket_mb",
     }  # fmt: skip
 
 
-def test_a_4_x_configuration_with_memory_and_fewer_entries_for_the_policy(tmp_path: Path) -> None:
+def test_a_4_x_configuration_with_recurrent_layers_and_fewer_entries_for_the_policy(tmp_path: Path) -> None:
     file = tmp_path / "agent.json"
     file.write_text(json.dumps(GEAR_4))
     config = read_rsl_rl_config(file).config
@@ -137,7 +137,7 @@ def test_a_4_x_configuration_with_memory_and_fewer_entries_for_the_policy(tmp_pa
     assert config.wandb == "gears" and agent.learning_rate == 5e-4 and agent.num_mini_batches == 16
 
 
-def test_curiosity_and_symmetry_are_taken_over() -> None:
+def test_rnd_and_symmetry_settings_are_read() -> None:
     rnd = {"num_outputs": 2, "predictor_hidden_dims": [32], "target_hidden_dims": [16, 16], "activation": "relu", "weight": 10.0}
     rnd |= {"state_normalization": True, "reward_normalization": True, "learning_rate": "1e-4"}
     rnd["weight_schedule"] = {"mode": "linear", "initial_step": 100, "final_step": 500, "final_value": 1.0}
@@ -149,8 +149,8 @@ def test_curiosity_and_symmetry_are_taken_over() -> None:
         10.0, "linear", 100, 500, 1.0, 2, (32,), (16, 16), "relu", 1e-4, True, True, rnd_entries=("position",)
     )  # fmt: skip
     assert (config.agent.use_data_augmentation, config.agent.use_mirror_loss, config.agent.mirror_loss_coeff) == (True, True, 0.2)
-    told = {line.split(":")[0] for line in found.ignored}
-    assert {"algorithm.symmetry_cfg.data_augmentation_func", "algorithm.rnd_cfg.weight"} <= told
+    raised = {line.split(":")[0] for line in found.ignored}
+    assert {"algorithm.symmetry_cfg.data_augmentation_func", "algorithm.rnd_cfg.weight"} <= raised
     assert not imported(changed()).config.rnd.wanted
     with pytest.raises(ConfigError) as wrong:
         imported(changed(algorithm__rnd_cfg={**rnd, "predictor_hidden_dims": [-1], "wieght": 1}))
@@ -158,62 +158,62 @@ def test_curiosity_and_symmetry_are_taken_over() -> None:
     assert "algorithm.rnd_cfg.predictor_hidden_dims = [-1]" in str(wrong.value)
 
 
-def test_all_that_is_wrong_is_told_at_once_and_nothing_is_guessed() -> None:
+def test_all_problems_are_reported_at_once_and_nothing_is_guessed() -> None:
     wrong = changed(
         num_step_per_env=24, algorithm__gama=0.9, algorithm__optimizer="sgd", actor__hidden_dims=[-1, 64], critic__activation="mish"
     )
     wrong |= {"resume": True, "obs_groups": {"actor": ["policy"], "critic": ["policy", "privileged"], "student": []}}
-    with pytest.raises(ConfigError) as told:
+    with pytest.raises(ConfigError) as raised:
         imported(wrong, "agent.yaml")
-    lines = str(told.value).splitlines()
+    lines = str(raised.value).splitlines()
     assert lines[0] == "agent.yaml cannot be used as it is:"
     for part in (
         "num_step_per_env: unknown key; did you mean num_steps_per_env?",
         "algorithm.gama: unknown key; did you mean algorithm.gamma?",
-        "algorithm.optimizer = sgd: there is adam",
+        "algorithm.optimizer = sgd: only adam is supported",
         "actor.hidden_dims = [-1, 64]: -1 stands for the number of inputs; write that number",
         "activation = mish: there are tanh, relu, swish, elu",
-        "resume = True: `tandem ppo --resume RUN`",
-        "obs_groups.critic = ['policy', 'privileged']: there is no group 'policy' beside others",
+        "resume = True: use `tandem ppo --resume RUN`",
+        "obs_groups.critic = ['policy', 'privileged']: 'policy' cannot be combined with other groups",
         "obs_groups.student: unknown key",
     ):
-        assert sum(part in line for line in lines) == 1, f"{part}\n{told.value}"
+        assert sum(part in line for line in lines) == 1, f"{part}\n{raised.value}"
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"policy": {"class_name": "ActorCritic"}}, "policy: of rsl_rl before 4.0"),
+        ({"policy": {"class_name": "ActorCritic"}}, "policy: a key of rsl_rl before 4.0"),
         ({"clip_actions": 100.0}, "clip_actions = 100.0"),
         ({"seed": -1}, "seed = -1"),
         ({"class_name": "DistillationRunner"}, "class_name = DistillationRunner"),
         ({"algorithm__class_name": "Distillation"}, "`tandem distill`"),
         ({"algorithm__schedule": "linear"}, "rsl_rl has adaptive and fixed"),
-        ({"algorithm__learning_rate": "fast"}, "algorithm.learning_rate = fast: it is a number"),
-        ({"algorithm__num_learning_epochs": 2.5}, "it is a whole number"),
-        ({"algorithm__use_clipped_value_loss": "yes"}, "it is a true or false"),
+        ({"algorithm__learning_rate": "fast"}, "algorithm.learning_rate = fast: expected a number"),
+        ({"algorithm__num_learning_epochs": 2.5}, "expected an integer"),
+        ({"algorithm__use_clipped_value_loss": "yes"}, "expected true or false"),
         ({"algorithm__gamma": 1.5}, "gamma must be from 0 to 1"),
-        ({"actor__class_name": "CNNModel"}, "no convolutional models yet"),
+        ({"actor__class_name": "CNNModel"}, "convolutional models are not supported yet"),
         ({"actor__rnn_type": "gru"}, "only an RNNModel has it"),
         ({"actor__obs_normalization": False}, "set it for both or none"),
         ({"actor__activation": "relu"}, "both networks share one"),
         ({"actor__init_noise_std": 1.0}, "beside the distribution_cfg of 5.x"),
         ({"actor__distribution_cfg__class_name": "BetaDistribution"}, "policies are Gaussian"),
-        ({"actor__distribution_cfg__learn_std": False}, "the spread is learned"),
-        ({"actor__distribution_cfg": {"class_name": "HeteroscedasticGaussianDistribution"}}, "learned as its logarithm here: `log`"),
+        ({"actor__distribution_cfg__learn_std": False}, "the std is always learned"),
+        ({"actor__distribution_cfg": {"class_name": "HeteroscedasticGaussianDistribution"}}, "learned as its logarithm here; use `log`"),
         ({"critic__distribution_cfg": {}}, "critic.distribution_cfg: unknown key"),
         ({"logger": "neptune"}, "logger = neptune: there are tensorboard and wandb"),
-        ({"algorithm": "PPO"}, "algorithm = PPO: it is a table"),
+        ({"algorithm": "PPO"}, "algorithm = PPO: expected a table"),
         ({"algorithm__num_mini_batches": 5}, "98304 samples do not divide"),
     ],
 )
-def test_what_cannot_be_honoured_is_refused(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError) as told:
+def test_unsupported_values_are_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError) as raised:
         imported(changed(**changes))
-    assert words in str(told.value)
+    assert words in str(raised.value)
 
 
-def test_files_that_are_no_configuration_are_told(tmp_path: Path) -> None:
+def test_files_that_are_not_a_configuration_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileMissing, match="there is no configuration"):
         read_rsl_rl_config(tmp_path / "nowhere.yaml")
     for name, text, words in (
@@ -230,11 +230,11 @@ def test_files_that_are_no_configuration_are_told(tmp_path: Path) -> None:
         read_rsl_rl_config(tmp_path / "long.yaml")
 
 
-def test_a_command_line_takes_it_and_may_say_otherwise(tmp_path: Path) -> None:
+def test_command_line_options_override_the_file(tmp_path: Path) -> None:
     (tmp_path / "agent.yaml").write_text(ANYMAL_5.replace("num_steps_per_env: 24", "num_steps_per_env: 8"))
     few = ("--num-envs", 8, "--max-iterations", 1, "--eval-period", 0, "--final-episodes", 0)
     done = tandem("ppo", "cartpole", "--rsl-rl-config", "agent.yaml", *few, "--gamma", 0.9, "--run", "run", cwd=tmp_path)
-    assert_done(done, "agent.yaml, not used: device: JAX computes where it finds itself")
+    assert_done(done, "agent.yaml, not used: device: JAX chooses the device")
     config = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
     assert (config["num_envs"], config["num_steps_per_env"], config["max_iterations"]) == (8, 8, 1)
     assert (

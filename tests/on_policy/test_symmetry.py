@@ -54,7 +54,7 @@ def test_every_declared_symmetry_is_tested_against_the_physics() -> None:
 
 
 @pytest.mark.parametrize("name", list(PHYSICS))
-def test_what_is_done_in_the_mirror_leads_to_what_is_seen_in_it(name: str) -> None:
+def test_mirrored_actions_lead_to_mirrored_observations(name: str) -> None:
     env = make_batch(name, 2, num_threads=1)
     assert isinstance(env, BatchEnv) and env.symmetry is not None
     spec, layout = env.task_spec, Layout(env.task_spec)
@@ -109,7 +109,7 @@ SPEC = Spec("made up", {"b": Entry((2,), scale=(1.0, 2.0)), "a": Entry((3,))}, E
         (Symmetry({}, (1,)), "the action the places"),
     ],
 )
-def test_a_declaration_that_cannot_be_is_refused(symmetry: Symmetry, words: str) -> None:
+def test_an_invalid_declaration_is_refused(symmetry: Symmetry, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         mirror_of(SPEC, symmetry)
 
@@ -167,8 +167,8 @@ def test_the_loss_is_the_mean_over_both_sides_and_the_distance_between_them(augm
     apart = np.square(there - np.stack([now[:, 1], now[:, 0], -now[:, 2]], 1)).mean()
     expected = (0.5 * (original + in_mirror) if augment else original) + coeff * apart
     assert value == pytest.approx(expected, rel=1e-5) and float(info["Loss/symmetry"]) == pytest.approx(apart, rel=1e-5)
-    for name, told in original_info.items():
-        assert float(info[name]) == pytest.approx(float(told), rel=1e-5), "metrics are those of what was lived"
+    for name, expected in original_info.items():
+        assert float(info[name]) == pytest.approx(float(expected), rel=1e-5), "metrics are those of the original samples"
     # an action in the mirror was as likely as the action itself
     again = mirrored(MIRROR, samples)
     density = [(-0.5 * ((b.actions - b.old.mean) / b.old.std) ** 2 - jnp.log(b.old.std)).sum(1) for b in (samples, again)]
@@ -201,7 +201,7 @@ def errors_after_the_left_alone(**symmetry: Any) -> tuple[float, float]:
     return apart[0], apart[1]
 
 
-def test_what_was_learned_on_the_left_is_done_on_the_right() -> None:
+def test_a_policy_trained_on_the_left_acts_on_the_right() -> None:
     left, right = errors_after_the_left_alone()
     assert left < 0.15 and right > 0.4, (left, right)
     left, right = errors_after_the_left_alone(use_data_augmentation=True)
@@ -218,7 +218,7 @@ class Declares(gymnasium.Env):
     symmetry = Symmetry({"state": (2, 1)}, (-1,))
 
 
-def test_an_environment_of_others_may_declare_one() -> None:
+def test_a_gymnasium_environment_may_declare_a_symmetry() -> None:
     gymnasium.register("Declares-v0", lambda **_: Declares(), disable_env_checker=True)
     env = make_batch("Declares-v0", 2)
     config = dataclasses.replace(SMALL, agent=dataclasses.replace(SMALL.agent, use_mirror_loss=True))
@@ -235,10 +235,10 @@ def test_the_first_ratio_is_still_one_and_the_statistics_are_the_same_on_both_si
     np.testing.assert_allclose(parts.collector.normaliser.mean, 0, atol=1e-7)  # left as often as right
 
 
-def test_what_has_no_symmetry_or_remembers_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_tasks_without_symmetry_and_recurrent_networks_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     agent = dataclasses.replace(SMALL.agent, use_data_augmentation=True)
     with pytest.raises(ConfigError, match="task 'reach' declares no symmetry"):
         train_ppo(dataclasses.replace(SMALL, task="reach", agent=agent), tmp_path / "run", Display("quiet"))
-    with pytest.raises(ConfigError, match="networks that remember"):
+    with pytest.raises(ConfigError, match="recurrent networks on sequences"):
         train_ppo(dataclasses.replace(SMALL, agent=dataclasses.replace(agent, actor_rnn_type="gru")), tmp_path / "run", Display("quiet"))
     assert not (tmp_path / "run").exists()

@@ -1,7 +1,7 @@
-"""On-policy experience: `[T, N]` steps of N environments, and what each of them was worth in hindsight.
+"""On-policy experience: `[T, N]` steps of N environments, and the advantage of each.
 
-A worked example with γ = λ = 1/2: one environment, three steps, rewards of 1, V = 8 4 2 of what was seen before each step, and V = 6
-of what the last step led to. With V(next) the value of what a step led to, before any reset:
+A worked example with γ = λ = 1/2: one environment, three steps, rewards of 1, V = 8 4 2 of the observations before the steps, and V = 6
+of the one after the last step. V(next) is the value of the state after a step, before any reset:
 
     δ_t = r_t + γ V(next) - V(s_t)         no V(next) where the task ended
     A_t = δ_t + γ λ A_{t+1}                no A_{t+1} where the episode ended, for whatever reason
@@ -36,7 +36,7 @@ def advantages(
     shape = rewards.shape
     assert len(shape) == 2, shape
     assert all(array.shape == shape for array in (values, next_values, terminated, truncated)), "one number per step and environment"
-    with np.errstate(over="ignore", invalid="ignore"):  # what is too large comes out as no number, for the caller to find
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow gives inf or NaN, which the caller checks
         return _scan(rewards, values, next_values, terminated, truncated, gamma, lam)
 
 
@@ -66,13 +66,13 @@ def normalised(a: np.ndarray) -> np.ndarray:
 
 
 def explained_variance(values: np.ndarray, returns: np.ndarray) -> float:
-    """1: the values knew the returns; 0: no better than their mean; below: worse."""
+    """1: the values predict the returns exactly; 0: no better than their mean; below 0: worse."""
     variance = float(np.var(returns, dtype=np.float64))
     return float("nan") if variance == 0 else 1 - float(np.var(returns - values, dtype=np.float64)) / variance
 
 
 class Cuts(NamedTuple):
-    """Steps at which time ran out, and what was seen then."""
+    """Time-outs: when, in which environment, and the last observation before the reset."""
 
     steps: np.ndarray
     """(cuts,)"""
@@ -91,7 +91,7 @@ class Shape:
     observation_dim: int
     action_dim: int
     memory_dim: int = 0
-    """Numbers that the policy remembers of an environment."""
+    """Size of the policy's hidden state per environment."""
 
 
 class Rollout:
@@ -105,7 +105,7 @@ class Rollout:
         self.rewards = np.empty(lead, np.float32)
         self.terminated, self.truncated = np.empty(lead, bool), np.empty(lead, bool)
         self.memory = np.zeros((shape.num_envs, shape.memory_dim), np.float32)
-        """What the policy remembered before the first step."""
+        """The policy's hidden state before the first step."""
         self.clear()
 
     def clear(self) -> None:
@@ -136,7 +136,7 @@ class Rollout:
         self.steps += 1
 
     def check(self, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> None:
-        """What an environment returned is one number, and one yes or no, for each row."""
+        """Reward, terminated and truncated must have one entry per environment."""
         n = self.shape.num_envs
         for name, array in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
             if np.shape(array) != (n,):
@@ -145,7 +145,7 @@ class Rollout:
                     f"dropped an axis; broadcast against the values it would silently make {n} x {n} numbers of them."
                 )
             if name != "reward" and np.asarray(array).dtype != bool:
-                raise InvalidTransition(f"'{name}' is {np.asarray(array).dtype}, expected bool: nothing is half over")
+                raise InvalidTransition(f"'{name}' is {np.asarray(array).dtype}, expected bool")
 
     @property
     def ended(self) -> np.ndarray:
@@ -158,7 +158,7 @@ class Rollout:
         return Cuts(*(np.concatenate(parts) for parts in zip(*self._cuts, strict=True)))
 
     def next_values(self, values: np.ndarray, last_values: np.ndarray, cut_values: np.ndarray) -> np.ndarray:
-        """What every step led to: the state after it, or at a time-out the one that was cut.
+        """Value of the state after each step; at a time-out that of the last state before the reset.
 
         `values` `(T, N)` of the observations, `last_values` `(N,)` of those after the last step, `cut_values` in the order of `cuts`.
         """

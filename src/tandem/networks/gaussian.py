@@ -1,8 +1,8 @@
-"""A Gaussian over actions whose spread can come near its bounds but never reach them, whatever is learned.
+"""A Gaussian over actions whose standard deviation approaches its bounds but never reaches them.
 
-A standard deviation that is learned as it is will one day be negative, and one that is clamped gets no gradient beyond the clamp and
-stays there. Here the learned number passes through `smooth_clip`, which is the number itself between the bounds and bends towards
-them at the ends: for bounds 0.01 and 10 with a softness of 0.1
+A standard deviation that is learned directly can become negative, and one that is clamped gets no gradient beyond the clamp and stays
+there. Here the learned number passes through `smooth_clip`, which is the identity between the bounds and bends towards them at the ends:
+for bounds 0.01 and 10 with a softness of 0.1
 
     learned   -1.0      -0.2     0.1    0.5     1.0    ...   9.0     20
     std       0.010004  0.0216   0.134  0.5007  1.0    ...   9.0     10.0
@@ -26,7 +26,7 @@ LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 SOFTNESS = {"scalar": 0.1, "log": 0.5, "state": 0.5}
 """How far from a bound the bend begins; in units of std for `scalar`, of its logarithm for the others."""
 StdType = Literal["scalar", "log", "state"]
-"""What is learned of the spread: one number per action, its logarithm, or a layer that gives the logarithm for each observation."""
+"""How the std is learned: one number per action, its logarithm, or a layer that outputs the logarithm for each observation."""
 
 
 class Gaussian(eqx.Module):
@@ -35,7 +35,7 @@ class Gaussian(eqx.Module):
     trunk: MLP
     mean: Dense
     raw_std: Array | Dense
-    """(action_dim,), or for `state` a layer; `smooth_clip` makes the spread of it."""
+    """(action_dim,), or for `state` a layer; `std_of_raw` maps it to the std."""
     std_type: StdType = eqx.field(static=True)
     std_range: tuple[float, float] = eqx.field(static=True)
 
@@ -54,11 +54,11 @@ class Gaussian(eqx.Module):
     ):
         trunk_key, mean_key, std_key = jax.random.split(key, 3)
         self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=False, init=init)
-        self.mean = Dense(mean_key, hidden[-1], action_dim, init=init, gain=0.01)  # nearly no opinion to begin with (orthogonal)
+        self.mean = Dense(mean_key, hidden[-1], action_dim, init=init, gain=0.01)  # a mean near 0 at the start (orthogonal)
         self.std_type, self.std_range = std_type, std_range
         raw = jnp.full(action_dim, raw_of_std(init_std, std_type, std_range), jnp.float32)
         head = Dense(std_key, hidden[-1], action_dim)
-        # the same spread everywhere to begin with
+        # the same std for every observation at the start
         self.raw_std = eqx.tree_at(lambda d: (d.weight, d.bias), head, (head.weight * 0, raw)) if std_type == "state" else raw
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
@@ -70,10 +70,10 @@ class Gaussian(eqx.Module):
 
 
 def _rowwise(layer: Dense, h: Array) -> Array:
-    """The layer, so that a row's answer does not depend on its place among the others.
+    """The layer, computed so that the result of a row does not depend on its position in the batch.
 
-    A matrix with one column goes to another routine, which rounds the last few rows of a batch differently; for PPO a row must come
-    out the same wherever it is shuffled to. So there are always two columns at least.
+    XLA computes a product with one column by another routine, which rounds the last few rows of a batch differently; for PPO a row must
+    give the same bits wherever it is shuffled to. So there are always at least two columns.
     """
     if layer.weight.shape[1] > 1:
         return layer(h)
@@ -89,7 +89,7 @@ def std_of_raw(raw: Array, std_type: StdType, std_range: tuple[float, float]) ->
 
 
 def raw_of_std(std: float, std_type: StdType, std_range: tuple[float, float]) -> float:
-    """The number of which `std_of_raw` makes this std."""
+    """The inverse of `std_of_raw`."""
     low, high = (float(bound) for bound in std_range)
     if std_type != "scalar":
         std, low, high = np.log(std), np.log(low), np.log(high)
@@ -103,7 +103,7 @@ def _inverse_softplus(y: float) -> float:
 
 
 def smooth_clip(x: Array, low: float, high: float, softness: float) -> Array:
-    """x between the bounds, bending towards them within a few `softness`: the slope fades out, where a clamp's is 0 at once."""
+    """x between the bounds, bending towards them within a few `softness`: the slope fades out, where that of a clamp is 0 at once."""
     below_high = high - softness * jax.nn.softplus((high - x) / softness)
     return low + softness * jax.nn.softplus((below_high - low) / softness)
 
@@ -111,12 +111,12 @@ def smooth_clip(x: Array, low: float, high: float, softness: float) -> Array:
 def log_ratio(actions: Array, old_mean: Array, old_std: Array, mean: Array, std: Array) -> Array:
     """log of new over old density, `(batch,)`.
 
-    Written in the differences between old and new, so that it is exactly 0 where there are none: the difference of two
-    log-densities is 0 only if both happen to be rounded alike.
+    Written in differences between old and new, so that it is exactly 0 for equal arguments: the difference of two log-densities is 0 only
+    if both happen to be rounded alike.
     """
     assert actions.ndim == 2 and actions.shape == old_mean.shape == old_std.shape == mean.shape == std.shape, (actions.shape, mean.shape)
     z = (actions - old_mean) / old_std
-    moved = (z * (old_std - std) - (mean - old_mean)) / std  # z of the new one, less z
+    moved = (z * (old_std - std) - (mean - old_mean)) / std  # new z minus old z
     return -(moved * (z + 0.5 * moved) + jnp.log1p((std - old_std) / old_std)).sum(axis=1)
 
 

@@ -1,4 +1,4 @@
-"""The policy without JAX: what an actor runs, on any computer, from the parameters that the learner publishes."""
+"""Policies without JAX: the forward passes that an actor runs, from the parameters that the learner publishes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tandem.types import OBSERVATION_CLIP
 
 LAYER_NORM_EPSILON = 1e-6
 LOG_STD_SOFTNESS = 0.5
-"""That of `gaussian.SOFTNESS["state"]`."""
+"""Same as `gaussian.SOFTNESS["state"]`."""
 
 
 def relu(x: np.ndarray) -> np.ndarray:
@@ -21,7 +21,7 @@ def relu(x: np.ndarray) -> np.ndarray:
 
 
 def swish(x: np.ndarray) -> np.ndarray:
-    return x * (0.5 + 0.5 * np.tanh(0.5 * x))  # the sigmoid by tanh: nothing overflows
+    return x * (0.5 + 0.5 * np.tanh(0.5 * x))  # the sigmoid by tanh does not overflow
 
 
 def elu(x: np.ndarray) -> np.ndarray:
@@ -29,14 +29,14 @@ def elu(x: np.ndarray) -> np.ndarray:
 
 
 ACTIVATIONS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (np.tanh, relu, swish, elu)
-"""A policy names its own by the place in this list, the order of `mlp.ACTIVATIONS`."""
+"""Policy parameters hold the index in this list. Same order as `mlp.ACTIVATIONS`."""
 
 
 class ActingPolicy(Protocol):
-    """Flat observations `(..., D)` to actions in [-1, 1], whichever way it was learned."""
+    """Flat observations `(..., D)` to actions in [-1, 1]; learned by RLPD, PPO or cloning."""
 
     observation_clip: float
-    """Bound of the scaled observations that it wants to see (`Layout.flatten`)."""
+    """Scaled observations must be clipped to this bound (`Layout.flatten`)."""
 
     @property
     def observation_dim(self) -> int: ...
@@ -50,16 +50,16 @@ class ActingPolicy(Protocol):
 
 
 def remembers(parameters: Mapping[str, np.ndarray]) -> bool:
-    """Whether these are the parameters of a policy with memory (`NumpyRecurrent`)."""
+    """Whether these are the parameters of a recurrent policy (`NumpyRecurrent`)."""
     return "rnn_type" in parameters
 
 
 def acting_policy(parameters: Mapping[str, np.ndarray]) -> ActingPolicy:
-    """The policy that these parameters are of: SAC's and a clone's are squashed by tanh, PPO's is clipped."""
+    """The policy with these parameters. Those of SAC and cloning are squashed by tanh, those of PPO clipped."""
     if remembers(parameters):
         raise SpecMismatch(
-            "this policy has recurrent layers, and acts by what it remembers as well as by what it sees: whoever acts with it must keep "
-            "its memory for it and begin anew with every episode (`NumpyRecurrent`), which is not done here"
+            "this policy has recurrent layers: the caller must keep its memory for it and reset it at every episode "
+            "(`NumpyRecurrent`), and this part of Tandem does not"
         )
     return NumpyGaussian(parameters) if "normaliser/mean" in parameters else NumpyPolicy(parameters)
 
@@ -97,12 +97,12 @@ class NumpyPolicy:
         return np.tanh(self.gaussian(x)[0])
 
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """An action as it is drawn while learning."""
+        """A random action, as drawn during training."""
         mean, std = self.gaussian(x)
         return np.tanh(mean + std * rng.standard_normal(mean.shape, dtype=np.float32))
 
     def seen(self, x: np.ndarray) -> np.ndarray:
-        """What the first layer gets."""
+        """Input of the first layer."""
         return _checked(x, self.observation_dim)
 
     def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,14 +121,14 @@ class NumpyPolicy:
 class NumpyGaussian:
     """The forward pass of PPO's `Gaussian`, with the running normaliser it was trained through. Actions are clipped to [-1, 1]."""
 
-    observation_clip = np.inf  # it bounds what it sees itself, after normalising
+    observation_clip = np.inf  # the policy clips by itself, after normalising
 
     def __init__(self, parameters: Mapping[str, np.ndarray]):
         try:
             self.observation_dim = int(parameters["observation_dim"])
             columns, mean, std = parameters["columns"], parameters["normaliser/mean"], parameters["normaliser/std"]
             clip = float(parameters["normaliser/clip"])
-            # what changes nothing is left out: it would take as long as a layer
+            # steps that change nothing are left out: they would take as long as a layer
             self._columns = None if np.array_equal(columns, np.arange(self.observation_dim)) else columns
             self._normaliser = None if not mean.any() and (std == 1).all() and clip == np.inf else (mean, std, clip)
             self._activation = ACTIVATIONS[int(parameters["activation"])]
@@ -150,22 +150,22 @@ class NumpyGaussian:
         return np.clip(self.gaussian(x)[0], -1, 1)
 
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """An action as it is drawn while learning, and as the environment gets it."""
+        """A random action, as drawn during training and then clipped for the environment."""
         mean, std = self.gaussian(x)
         return np.clip(mean + std * rng.standard_normal(mean.shape, dtype=np.float32), -1, 1)
 
     def seen(self, x: np.ndarray) -> np.ndarray:
-        """What the first layer gets: the policy's own entries, normalised."""
+        """Input of the first layer: the policy's own entries, normalised."""
         x = _checked(x, self.observation_dim)
         x = x if self._columns is None else x[..., self._columns]
         return x if self._normaliser is None else normalised(x, *self._normaliser)
 
     def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and std, neither squashed nor clipped."""
-        return self.answer(self.seen(x))
+        return self.dense(self.seen(x))
 
-    def answer(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and std, from what its first dense layer gets."""
+    def dense(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and std, from the input of the first dense layer."""
         for weight, bias in self._layers:
             h = self._activation(h @ weight + bias)
         mean = h @ self._mean[0] + self._mean[1]
@@ -180,7 +180,7 @@ def _checked(x: np.ndarray, observation_dim: int) -> np.ndarray:
     x = np.asarray(x, np.float32)
     if x.shape[-1:] != (observation_dim,):
         raise SpecMismatch(
-            f"the policy sees observations of {observation_dim} numbers, got an array of shape {x.shape}: "
+            f"the policy takes observations of {observation_dim} numbers, got an array of shape {x.shape}: "
             f"it was trained for another task, or with other entries"
         )
     return x
@@ -188,6 +188,6 @@ def _checked(x: np.ndarray, observation_dim: int) -> np.ndarray:
 
 def no_policy(parameters: Mapping[str, np.ndarray], problem: Exception) -> SpecMismatch:
     return SpecMismatch(
-        f"these parameters are no policy: {problem} is not among {', '.join(sorted(parameters)) or 'them'}. "
-        f"Expected those of `SAC.policy_parameters` or `PPO.policy_parameters`; is the learner of another version?"
+        f"these parameters are not a policy: {problem} is missing; there are {', '.join(sorted(parameters)) or 'none'}. "
+        f"Expected those of `SAC.policy_parameters` or `PPO.policy_parameters`. Likely cause: a learner of another version."
     )

@@ -10,16 +10,16 @@ from tandem.errors import SpecMismatch
 from tandem.networks.numpy_policy import NumpyGaussian, no_policy
 
 Layer = Callable[[np.ndarray, np.ndarray], np.ndarray]
-"""What a recurrent layer sees (rows, inputs), and its memory before -> its memory after."""
+"""(Inputs (rows, inputs), hidden state) -> new hidden state."""
 
 
 def _lstm(parameters: Mapping[str, np.ndarray], name: str) -> Layer:
     """The step of `recurrent.LSTM`."""
-    of_input, of_hidden, bias = (parameters[f"{name}/{which}"] for which in ("input_weight", "hidden_weight", "bias"))
+    input_weight, hidden_weight, bias = (parameters[f"{name}/{which}"] for which in ("input_weight", "hidden_weight", "bias"))
 
     def step(x: np.ndarray, memory: np.ndarray) -> np.ndarray:
         h, c = np.split(memory, 2, axis=1)
-        i, f, g, o = np.split(x @ of_input + bias + h @ of_hidden, 4, axis=1)
+        i, f, g, o = np.split(x @ input_weight + bias + h @ hidden_weight, 4, axis=1)
         c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
         return np.concatenate([_sigmoid(o) * np.tanh(c), c], axis=1)
 
@@ -28,30 +28,32 @@ def _lstm(parameters: Mapping[str, np.ndarray], name: str) -> Layer:
 
 def _gru(parameters: Mapping[str, np.ndarray], name: str) -> Layer:
     """The step of `recurrent.GRU`."""
-    of_input, of_hidden, bias, own = (parameters[f"{name}/{which}"] for which in ("input_weight", "hidden_weight", "bias", "hidden_bias"))
-    gates = 2 * len(of_hidden)
+    input_weight, hidden_weight, bias, hidden_bias = (
+        parameters[f"{name}/{which}"] for which in ("input_weight", "hidden_weight", "bias", "hidden_bias")
+    )
+    gates = 2 * len(hidden_weight)
 
     def step(x: np.ndarray, memory: np.ndarray) -> np.ndarray:
-        heard, recalled = x @ of_input + bias, memory @ of_hidden
-        r, z = np.split(_sigmoid(heard[:, :gates] + recalled[:, :gates]), 2, axis=1)
-        n = np.tanh(heard[:, gates:] + r * (recalled[:, gates:] + own))
+        from_input, from_hidden = x @ input_weight + bias, memory @ hidden_weight
+        r, z = np.split(_sigmoid(from_input[:, :gates] + from_hidden[:, :gates]), 2, axis=1)
+        n = np.tanh(from_input[:, gates:] + r * (from_hidden[:, gates:] + hidden_bias))
         return n + z * (memory - n)
 
     return step
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
-    return 0.5 + 0.5 * np.tanh(0.5 * x)  # nothing overflows
+    return 0.5 + 0.5 * np.tanh(0.5 * x)  # does not overflow
 
 
 RNN_TYPES: tuple[tuple[Callable[[Mapping[str, np.ndarray], str], Layer], int], ...] = ((_lstm, 2), (_gru, 1))
-"""A policy names its own by the place in this list, the order of `recurrent.RNN_TYPES`; with the vectors that each remembers."""
+"""Layer types, and how many vectors each keeps per unit. Policy parameters hold the index. Same order as `recurrent.RNN_TYPES`."""
 
 
 class NumpyRecurrent:
-    """The forward pass of PPO's policy with memory: `rows` observations and what was remembered before them, to actions and what is after.
+    """The forward pass of PPO's recurrent policy: observations `(rows, D)` and hidden state to actions and new hidden state.
 
-    It keeps nothing itself: the memory is the caller's, `begin` gives that of the first step of an episode.
+    The caller keeps the hidden state ("memory"); `begin` returns that of the first step of an episode.
     """
 
     observation_clip = np.inf
@@ -70,15 +72,15 @@ class NumpyRecurrent:
 
     @property
     def memory_size(self) -> int:
-        """Numbers that it remembers of a row."""
+        """Size of the hidden state of a row."""
         return int(self._ends[-1])
 
     def begin(self, rows: int) -> np.ndarray:
-        """What it remembers before anything was seen, `(rows, memory_size)`."""
+        """The hidden state at the first step of an episode, `(rows, memory_size)`."""
         return np.zeros((rows, self.memory_size), np.float32)
 
     def seen(self, x: np.ndarray) -> np.ndarray:
-        """What of an observation it looks at, normalised."""
+        """Input of the first layer: the policy's own entries, normalised."""
         return self._gaussian.seen(x)
 
     def mode(self, x: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -87,19 +89,19 @@ class NumpyRecurrent:
         return np.clip(mean, -1, 1), memory
 
     def sample(self, x: np.ndarray, memory: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Actions as they are drawn while learning, and as the environment gets them."""
+        """Random actions, as drawn during training and then clipped for the environment."""
         mean, std, memory = self.gaussian(x, memory)
         return np.clip(mean + std * rng.standard_normal(mean.shape, dtype=np.float32), -1, 1), memory
 
     def gaussian(self, x: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and std, neither squashed nor clipped, and what is remembered after it."""
+        """Mean and std, neither squashed nor clipped, and the new hidden state."""
         h, memories = self._gaussian.seen(x), []
         if memory.shape != (len(h), self.memory_size):
             raise SpecMismatch(
-                f"the policy remembers {self.memory_size} numbers of each of {len(h)} rows, got a memory of shape {memory.shape}: "
-                f"`begin({len(h)})` gives that of a first step"
+                f"the policy has a memory of {self.memory_size} numbers for each of {len(h)} rows, got a memory of shape {memory.shape}: "
+                f"`begin({len(h)})` returns that of a first step"
             )
         for layer, units, before in zip(self._layers, self._units, np.split(memory, self._ends[:-1], axis=1), strict=True):
             memories.append(layer(h, before))
             h = memories[-1][:, :units]
-        return *self._gaussian.answer(h), np.concatenate(memories, axis=1)
+        return *self._gaussian.dense(h), np.concatenate(memories, axis=1)

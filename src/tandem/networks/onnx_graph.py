@@ -1,15 +1,16 @@
-"""A policy as an ONNX graph: what the robot measures goes in, each entry by its name and in its own unit; an action comes out.
+"""A policy as an ONNX graph: inputs are the robot's measurements, by name and in their own units; the output is an action.
 
-Scales, clips and the normaliser are inside, in the order in which `numpy_policy` applies them, so that nobody has to do them again.
-The operators are those of opset 17 (2022), which every runtime knows:
+Scales, clips and the normaliser are part of the graph, in the same order as in `numpy_policy`. The operators are those of opset 17 (2022),
+which every runtime supports:
 
     tcp_position (batch, 3) ─► Flatten ─┐
     to_ball (batch, 3) ──────► Flatten ─┴► Concat ─► Div ─► Clip ─► Gemm ─► LayerNormalization ─► Tanh ─► Gemm ─► Tanh ─► action
 
-Outputs: `action` in [-1, 1], what the policy does when it does not explore; `command`, the same in the unit of the task's action;
-`mean` and `std`, to draw actions from as in training: the squash (tanh or a clip, see the metadata) of mean + std * noise.
-A policy that remembers takes `memory_in` as well and gives `memory_out`, `(batch, numbers)`: zeros for the first step of an episode.
-Its recurrent layers are written out in the formulas of `networks/recurrent.py`, not as ONNX's own LSTM: one vector is all there is to keep.
+Outputs: `action` in [-1, 1], without exploration; `command`, the same in the unit of the task's action; `mean` and `std`, to draw actions
+as in training: the squash (tanh or a clip, see the metadata) of mean + std * noise.
+A recurrent policy also has the input `memory_in` and the output `memory_out`, `(batch, size)`: the hidden state, zeros at the first step of
+an episode. Its layers are written out in the formulas of `networks/recurrent.py`, not as ONNX's own LSTM, so that one vector is all that
+the caller keeps.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from tandem.types import OBSERVATION_CLIP, Spec
 
 OPSET = 17
 IR_VERSION = 8
-"""The format that came with opset 17; a newer one would be refused by runtimes that know all the operators."""
+"""The format of opset 17; a newer one would be refused by runtimes that support all the operators."""
 OUTPUTS = ("action", "command", "mean", "std")
 MEMORY_IN, MEMORY_OUT = "memory_in", "memory_out"
 Parameters = Mapping[str, np.ndarray]
 
 
 def packages() -> tuple[Any, Any]:
-    """The modules `onnx` and `onnxruntime`, which are an extra: nothing else needs them."""
+    """The modules `onnx` and `onnxruntime`, an optional extra."""
     try:
         import onnx
         import onnxruntime
@@ -46,12 +47,12 @@ def packages() -> tuple[Any, Any]:
 
 
 def squash_of(parameters: Parameters) -> str:
-    """What makes an action of mean + std * noise: SAC's and a clone's policy is squashed by tanh, PPO's clipped to [-1, 1]."""
+    """How mean + std * noise becomes an action: policies of SAC and cloning are squashed by tanh, those of PPO clipped to [-1, 1]."""
     return "clip" if "normaliser/mean" in parameters else "tanh"
 
 
 def input_names(parameters: Parameters, spec: Spec) -> tuple[str, ...]:
-    """The observation entries that the policy looks at, in the order of their names."""
+    """The observation entries that the policy uses, in the order of their names."""
     layout = Layout(spec)
     columns = set(_columns(parameters, layout).tolist())
     return tuple(name for name in layout.names if columns & set(layout.columns([name]).tolist()))
@@ -74,7 +75,7 @@ def policy_graph(parameters: Parameters, spec: Spec, metadata: Mapping[str, str]
     taken = sorted(set(names) & {*OUTPUTS, MEMORY_IN, MEMORY_OUT})
     if taken:
         raise ConfigError(
-            f"task '{spec.task}' has an observation entry '{taken[0]}', which is a name that the file itself uses: rename the entry"
+            f"task '{spec.task}' has an observation entry '{taken[0]}', which is a reserved name in the file: rename the entry"
         )
     inputs = [helper.make_tensor_value_info(name, number, ["batch", *spec.observation[name].shape]) for name in names]
     outputs = [helper.make_tensor_value_info(name, number, ["batch", spec.action_dim]) for name in OUTPUTS]
@@ -90,7 +91,7 @@ def policy_graph(parameters: Parameters, spec: Spec, metadata: Mapping[str, str]
 
 
 class _Graph:
-    """Nodes and constants so far; every method returns the name of what it added."""
+    """Nodes and constants so far. Every method returns the name of the tensor that it added."""
 
     def __init__(self) -> None:
         self.onnx, _ = packages()
@@ -127,12 +128,12 @@ class _Graph:
 
 
 def _columns(parameters: Parameters, layout: Layout) -> np.ndarray:
-    """Which numbers of the whole vector the policy sees."""
+    """The columns of the observation vector that the policy uses."""
     return np.asarray(parameters["columns"]) if "columns" in parameters else np.arange(layout.size)
 
 
 def _seen(graph: _Graph, parameters: Parameters, spec: Spec) -> str:
-    """From named entries to what the first layer gets: side by side, scaled, and clipped or normalised."""
+    """From named entries to the input of the first layer: concatenated, scaled, and clipped or normalised."""
     layout, names = Layout(spec), input_names(parameters, spec)
     columns, there = _columns(parameters, layout), layout.columns(names)
     flat = [graph.node("Flatten", name, axis=1) for name in names]
@@ -150,40 +151,43 @@ def _seen(graph: _Graph, parameters: Parameters, spec: Spec) -> str:
 
 
 def _recurrent(graph: _Graph, parameters: Parameters, h: str) -> str:
-    """What the last recurrent layer gives; the memories of all of them are one vector, in their order."""
+    """Output of the last recurrent layer. The hidden states of all layers are one vector, in order."""
     step, memories, start = (_lstm_step, _gru_step)[int(parameters["rnn_type"])], [], 0
     depth = sum(name.startswith("rnn/") and name.endswith("/hidden_weight") for name in parameters)
     for i in range(depth):
         units = len(parameters[f"rnn/{i}/hidden_weight"])
         weights = [graph.number(f"rnn/{i}/{part}", parameters[f"rnn/{i}/{part}"]) for part in ("input_weight", "bias", "hidden_weight")]
-        heard, own = graph.node("Gemm", h, *weights[:2]), parameters.get(f"rnn/{i}/hidden_bias")
-        memory, start = step(graph, heard, weights[2], units, start, None if own is None else graph.number(f"rnn/{i}/hidden_bias", own))
+        from_input, hidden_bias = graph.node("Gemm", h, *weights[:2]), parameters.get(f"rnn/{i}/hidden_bias")
+        memory, start = step(
+            graph, from_input, weights[2], units, start, None if hidden_bias is None else graph.number(f"rnn/{i}/hidden_bias", hidden_bias)
+        )
         h = memory[0]
         memories += memory
     graph.node("Concat", *memories, axis=1, output=MEMORY_OUT)
     return h
 
 
-def _lstm_step(graph: _Graph, heard: str, weight: str, units: int, start: int, own: str | None) -> tuple[list[str], int]:
-    """h and c after the step, of those that begin at `start` of the memory; and where the next layer's begin."""
-    del own
+def _lstm_step(graph: _Graph, from_input: str, weight: str, units: int, start: int, hidden_bias: str | None) -> tuple[list[str], int]:
+    """h and c after the step, from those at position `start` of the hidden state; and the position of the next layer."""
+    del hidden_bias
     h, c = (graph.columns(MEMORY_IN, start + k * units, units) for k in (0, 1))
-    gates = graph.node("Add", heard, graph.node("MatMul", h, weight))
+    gates = graph.node("Add", from_input, graph.node("MatMul", h, weight))
     i, f, g, o = (graph.columns(gates, k * units, units) for k in range(4))
     kept = graph.node("Mul", graph.node("Sigmoid", f), c)
     c = graph.node("Add", kept, graph.node("Mul", graph.node("Sigmoid", i), graph.node("Tanh", g)))
     return [graph.node("Mul", graph.node("Sigmoid", o), graph.node("Tanh", c)), c], start + 2 * units
 
 
-def _gru_step(graph: _Graph, heard: str, weight: str, units: int, start: int, own: str | None) -> tuple[list[str], int]:
-    assert own is not None
+def _gru_step(graph: _Graph, from_input: str, weight: str, units: int, start: int, hidden_bias: str | None) -> tuple[list[str], int]:
+    assert hidden_bias is not None
     h = graph.columns(MEMORY_IN, start, units)
-    recalled = graph.node("MatMul", h, weight)
+    from_hidden = graph.node("MatMul", h, weight)
     r, z = (
-        graph.node("Sigmoid", graph.node("Add", *(graph.columns(part, k * units, units) for part in (heard, recalled)))) for k in (0, 1)
+        graph.node("Sigmoid", graph.node("Add", *(graph.columns(part, k * units, units) for part in (from_input, from_hidden))))
+        for k in (0, 1)
     )
-    past = graph.node("Mul", r, graph.node("Add", graph.columns(recalled, 2 * units, units), own))
-    n = graph.node("Tanh", graph.node("Add", graph.columns(heard, 2 * units, units), past))
+    past = graph.node("Mul", r, graph.node("Add", graph.columns(from_hidden, 2 * units, units), hidden_bias))
+    n = graph.node("Tanh", graph.node("Add", graph.columns(from_input, 2 * units, units), past))
     return [graph.node("Add", n, graph.node("Mul", z, graph.node("Sub", h, n)))], start + units
 
 
@@ -199,13 +203,13 @@ def _trunk(graph: _Graph, parameters: Parameters, h: str) -> str:
 
 
 def _activation(graph: _Graph, which: int, x: str) -> str:
-    """By the place in `numpy_policy.ACTIVATIONS`."""
+    """By the index in `numpy_policy.ACTIVATIONS`."""
     name = ("Tanh", "Relu", "swish", "Elu")[which]
     return graph.node("Mul", x, graph.node("Sigmoid", x)) if name == "swish" else graph.node(name, x)
 
 
 def _std(graph: _Graph, parameters: Parameters, h: str, mean: str) -> None:
-    """The spread: one for all observations, or of a layer of its own whose answer is bounded."""
+    """The std: one for all observations, or the bounded output of a layer."""
     if "std" in parameters:
         graph.node("Expand", graph.number("std", parameters["std"]), graph.node("Shape", mean), output="std")
         return
@@ -219,7 +223,7 @@ def _std(graph: _Graph, parameters: Parameters, h: str, mean: str) -> None:
 
 
 def _smooth_clip(graph: _Graph, x: str, low: float, high: float) -> str:
-    """That of `networks/gaussian.py`, in the logarithm of the spread."""
+    """The function of `networks/gaussian.py`, on the logarithm of the std."""
     softness, bottom, top = graph.number("softness", LOG_STD_SOFTNESS), graph.number("log_std/low", low), graph.number("log_std/high", high)
     bent = graph.node("Mul", softness, graph.node("Softplus", graph.node("Div", graph.node("Sub", top, x), softness)))
     above = graph.node("Sub", graph.node("Sub", top, bent), bottom)

@@ -1,4 +1,4 @@
-"""A policy that was exported, at work: ONNX Runtime computes it, and neither JAX nor the run it came from is needed."""
+"""Run an exported policy with ONNX Runtime, without JAX and without its run folder."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from tandem.types import Observation, Spec
 
 FORMAT = "tandem-onnx-1"
 MAX_BYTES = 256 * 2**20
-"""A policy for observations of numbers has a few megabytes at most; what is larger is none, and is not read into memory."""
+"""A policy for vector observations has a few megabytes at most; a larger file is not read into memory."""
 OPSETS = range(13, OPSET + 1)
 OPERATORS = {
     "Add", "Clip", "Concat", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization", "MatMul", "Mul", "Relu",
     "Shape", "Sigmoid", "Slice", "Softplus", "Sub", "Tanh",
 }  # fmt: skip
-"""All that an exported policy is made of: no loops, no files, nothing that a runtime was extended with."""
+"""All operators of an exported policy: no loops, no files, no extensions of a runtime."""
 _SQUASH: dict[str, Callable[[np.ndarray], np.ndarray]] = {"tanh": np.tanh, "clip": lambda x: np.clip(x, -1, 1)}
 
 
 class OnnxPolicy:
     """Observations by name, `(N, *shape)` each and unscaled, to actions `(N, action_dim)` in [-1, 1].
 
-    Of a policy that remembers, the memory is the caller's, as with `NumpyRecurrent`; of any other it has no numbers.
+    The caller keeps the memory (hidden state) of a recurrent policy, as with `NumpyRecurrent`; for any other it has size 0.
     """
 
     def __init__(self, data: bytes, metadata: dict[str, str], what: str) -> None:
         _, runtime = packages()
         options = runtime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # waking threads takes longer than such a small network
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # waking threads takes longer than a small network
         options.log_severity_level = 3
         try:
             self._session: Any = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
@@ -47,13 +47,13 @@ class OnnxPolicy:
         self.hash, self.kind = metadata["policy_hash"], metadata["kind"]
         taken = {entry.name: entry.shape for entry in self._session.get_inputs()}
         self.memory_size = int(taken.pop(MEMORY_IN, [0, 0])[1])
-        """Numbers that it remembers of a row."""
+        """Size of the hidden state of a row."""
         self.inputs = tuple(taken)
         self._outputs = (*OUTPUTS, MEMORY_OUT) if self.memory_size else OUTPUTS
         self._squash = _SQUASH[metadata["squash"]]
 
     def begin(self, rows: int) -> np.ndarray:
-        """What it remembers before anything was seen, `(rows, memory_size)`."""
+        """The hidden state at the first step of an episode, `(rows, memory_size)`."""
         return np.zeros((rows, self.memory_size), np.float32)
 
     def run(self, observation: Observation, memory: np.ndarray | None = None) -> dict[str, np.ndarray]:
@@ -64,15 +64,15 @@ class OnnxPolicy:
         return dict(zip(self._outputs, self._session.run(self._outputs, feed), strict=True))
 
     def mode(self, observation: Observation, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The actions without exploration, and what is remembered after them."""
-        told = self.run(observation, memory)
-        return told["action"], told.get(MEMORY_OUT, memory)
+        """The actions without exploration, and the new hidden state."""
+        outputs = self.run(observation, memory)
+        return outputs["action"], outputs.get(MEMORY_OUT, memory)
 
     def sample(self, observation: Observation, memory: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Actions as they were drawn while learning, and what is remembered after them."""
-        told = self.run(observation, memory)
-        drawn = self._squash(told["mean"] + told["std"] * rng.standard_normal(told["mean"].shape, dtype=np.float32))
-        return drawn, told.get(MEMORY_OUT, memory)
+        """Random actions, as drawn during training, and the new hidden state."""
+        outputs = self.run(observation, memory)
+        drawn = self._squash(outputs["mean"] + outputs["std"] * rng.standard_normal(outputs["mean"].shape, dtype=np.float32))
+        return drawn, outputs.get(MEMORY_OUT, memory)
 
 
 def read_onnx(path: Path, spec: Spec | None = None) -> OnnxPolicy:
@@ -88,21 +88,21 @@ def read_onnx(path: Path, spec: Spec | None = None) -> OnnxPolicy:
 
 
 def from_bytes(data: bytes, what: str) -> OnnxPolicy:
-    """The same from memory, after everything about it was checked."""
+    """The same from bytes. Everything is checked before it is used."""
     onnx, _ = packages()
     try:
         model = onnx.load_model_from_string(data)
     except Exception as problem:  # protobuf's own error is not part of its interface
-        raise FileUnreadable(f"{what} is no ONNX file, or damaged ({type(problem).__name__}: {problem})") from problem
+        raise FileUnreadable(f"{what} is not an ONNX file, or it is damaged ({type(problem).__name__}: {problem})") from problem
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     if metadata.get("format") != FORMAT:
         raise FileUnreadable(
-            f"{what} is an ONNX file, but not of Tandem's (format {metadata.get('format')!r}, expected {FORMAT!r}): without what "
-            f"`tandem export` writes beside the network nobody knows what its numbers mean"
+            f"{what} is an ONNX file, but not of Tandem's (format {metadata.get('format')!r}, expected {FORMAT!r}): the metadata "
+            f"of `tandem export` are missing, so the meaning of its inputs is unknown"
         )
     _refuse_foreign_parts(model, what)
     if metadata.get("graph_hash") != graph_hash(model):
-        raise FileUnreadable(f"{what} is not as it was exported: its network has another hash than its metadata says. Export it again.")
+        raise FileUnreadable(f"{what} was changed after the export: the hash of its network differs from its metadata. Export it again.")
     try:
         policy = OnnxPolicy(data, metadata, what)
     except (KeyError, ValueError, TypeError) as problem:
@@ -116,30 +116,28 @@ def from_bytes(data: bytes, what: str) -> OnnxPolicy:
 
 
 def graph_hash(model: Any) -> str:
-    """Of operators and weights; the names in front of them do not count."""
+    """Hash of operators and weights, without the metadata."""
     return hashlib.sha256(model.graph.SerializeToString(deterministic=True)).hexdigest()[:16]
 
 
 def _refuse_foreign_parts(model: Any, what: str) -> None:
-    """Nothing but plain operators of a known opset, with all weights inside the file."""
+    """Allow only plain operators of a known opset, with all weights inside the file."""
     opsets = {(opset.domain, opset.version) for opset in model.opset_import}
     known = {("", version) for version in OPSETS}
     if len(opsets) != 1 or not opsets <= known or len(model.functions):
         named = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(opsets))
-        raise FileUnreadable(
-            f"{what} uses the operators of {named or 'no opset'}; known here are ai.onnx {OPSETS[0]} to {OPSETS[-1]} alone"
-        )
+        raise FileUnreadable(f"{what} uses the operators of {named or 'no opset'}; only ai.onnx {OPSETS[0]} to {OPSETS[-1]} are supported")
     for tensor in model.graph.initializer:
         if tensor.external_data or tensor.data_location:
-            raise FileUnreadable(f"{what} keeps '{tensor.name}' in another file. Exported policies are whole; it was not opened.")
+            raise FileUnreadable(f"{what} keeps '{tensor.name}' in another file. An exported policy is one file; that one was not opened.")
     for node in model.graph.node:
         plain = all(attribute.type in (1, 2, 7) for attribute in node.attribute)  # a float, an integer, integers
         if node.domain or node.op_type not in OPERATORS or not plain:
-            raise FileUnreadable(f"{what} has the operator '{node.op_type}' as no export of Tandem's has it; it was not run")
+            raise FileUnreadable(f"{what} has an operator '{node.op_type}' that Tandem never exports; it was not run")
 
 
 def _check_inputs(policy: OnnxPolicy, what: str) -> None:
-    """What the network takes is what its spec describes."""
+    """The inputs of the network must be those of its spec."""
     for entry in policy._session.get_inputs():
         if entry.name == MEMORY_IN:
             continue

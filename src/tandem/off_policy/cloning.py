@@ -35,17 +35,17 @@ class CloneArgs:
     """Files of demonstrations."""
     config: tyro.conf.OmitArgPrefixes[BCConfig] = field(default_factory=BCConfig)
     hidden: tuple[int, ...] = SACConfig.hidden
-    """Units of the hidden layers; as in the run it is to start."""
+    """Units of the hidden layers; the same as in the run that it will start."""
     seed: int = 0
     """Random seed for the network, the batches and the choice of validation episodes."""
     final_episodes: int = 100
-    """Episodes of the final evaluation of each of the two policies."""
+    """Episodes of the evaluation of each of the two policies."""
     run: Path | None = None
     """Folder of the run. Default: runs/TASK_bc_TIME."""
     quiet: bool = False
-    """Only the summary."""
+    """Print only the summary."""
     json: bool = False
-    """One JSON object per line."""
+    """Print one JSON object per line."""
 
 
 def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]:

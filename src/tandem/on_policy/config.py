@@ -1,4 +1,4 @@
-"""What a PPO run is asked to do. Names and defaults are those that rsl_rl's users know; ours are marked."""
+"""Settings of a PPO run. Names and defaults are those of rsl_rl; settings that rsl_rl does not have are marked."""
 
 from __future__ import annotations
 
@@ -22,47 +22,47 @@ class OnPolicyConfig:
     rnd: RNDConfig = field(default_factory=RNDConfig)
 
     seed: int = 0
-    """Of the networks, the noise, the order of the samples and the simulations."""
+    """Random seed for networks, noise, sample order and simulations."""
     num_envs: int = 4096
-    """Simulations stepped together."""
+    """Number of simulations stepped together."""
     num_steps_per_env: int = 24
-    """Steps of each of them in one iteration."""
+    """Steps of each simulation in one iteration."""
     max_iterations: int = 1500
-    """Iterations after which training ends."""
+    """Stop after this many iterations."""
     save_interval: int = 50
     """Iterations between two checkpoints."""
     init_at_random_ep_len: bool = False
-    """Let the first episodes be of a random age, so that they do not all end together."""
+    """Start the first episodes at a random step count, so that they do not all end together."""
     reward: Literal["sparse", "dense"] | None = None
-    """Of a task that has both. Default: the dense one to learn from; success is what it is judged by (ours)."""
+    """Reward of a task that has both. Default: dense for training; evaluation is always by success (not in rsl_rl)."""
     practice: Practice = field(default_factory=Practice)
     obs_normalization: bool = False
-    """Observations to mean 0 and variance 1, by statistics that move between iterations only."""
+    """Normalise observations to mean 0 and variance 1. The statistics change only between iterations."""
     obs_clip: float | None = None
-    """Bound of an observation, after that."""
+    """Clip observations to this bound, after normalisation."""
     reward_normalization: bool = False
-    """Learn from rewards over the running std of their discounted sum."""
+    """Divide rewards by the running std of their discounted sum."""
     reward_clip: float | None = None
-    """Bound of a reward, after that."""
+    """Clip rewards to this bound, after normalisation."""
     actor_entries: tuple[str, ...] = ()
     """Observation entries that the policy sees. Default: all."""
     critic_entries: tuple[str, ...] = ()
-    """Observation entries that the values are learned from; may be more than the policy sees. Default: all."""
+    """Observation entries that the value network sees. They may be more than the policy sees. Default: all."""
 
     eval_period: int = 50
-    """Iterations between two evaluations; 0: none (ours)."""
+    """Iterations between two evaluations. 0: no evaluation (not in rsl_rl)."""
     eval_episodes: int = 20
-    """Episodes of an evaluation during training (ours)."""
+    """Episodes of an evaluation during training (not in rsl_rl)."""
     final_episodes: int = 100
-    """Episodes of the last evaluation, on seeds that nothing was chosen by (ours)."""
+    """Episodes of the final evaluation, on seeds that were not used to choose the policy (not in rsl_rl)."""
     stop_success: float | None = None
-    """Stop when `stop_evaluations` evaluations in a row succeed this often (ours)."""
+    """Stop when the success rate is at least this in `stop_evaluations` evaluations in a row (not in rsl_rl)."""
     stop_evaluations: int = 2
-    """How many of them: one alone may be luck (ours)."""
+    """Number of evaluations in a row for `stop_success`: a single one may be luck (not in rsl_rl)."""
     max_minutes: float | None = None
-    """Stop after this time (ours)."""
+    """Stop after this many minutes (not in rsl_rl)."""
     wandb: str | None = None
-    """Project of Weights & Biases to log to as well."""
+    """Also log to this project of Weights & Biases."""
 
     def __post_init__(self) -> None:
         for name in ("num_envs", "num_steps_per_env", "max_iterations", "save_interval", "stop_evaluations"):
@@ -73,7 +73,7 @@ class OnPolicyConfig:
             if value is not None and not value > 0:
                 raise ConfigError(f"{name} must be above 0, got {value}")
         if self.eval_period and self.eval_episodes < 1:
-            raise ConfigError(f"eval_episodes must be at least 1, got {self.eval_episodes}; to evaluate never, set eval_period to 0")
+            raise ConfigError(f"eval_episodes must be at least 1, got {self.eval_episodes}; to switch evaluation off, set eval_period to 0")
         if self.agent.recurrent:
             self._check_sequences()
         if self.samples % self.agent.num_mini_batches:
@@ -84,7 +84,7 @@ class OnPolicyConfig:
             )
 
     def _check_sequences(self) -> None:
-        """Networks that remember learn from whole sequences: a mini-batch is a number of environments."""
+        """Recurrent networks learn from whole sequences: a mini-batch is a set of environments."""
         parts = self.agent.num_mini_batches
         if self.num_envs % parts:
             left = f"{self.num_envs % parts} of them would never be learned from" if self.num_envs > parts else "some would be empty"
@@ -97,7 +97,7 @@ class OnPolicyConfig:
 
     @property
     def samples(self) -> int:
-        """Of one iteration."""
+        """Samples of one iteration."""
         return self.num_envs * self.num_steps_per_env
 
 

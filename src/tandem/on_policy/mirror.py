@@ -1,4 +1,4 @@
-"""The symmetry that a task declares, as PPO needs it: one signed permutation of the observation vector, one of the action."""
+"""A task's declared symmetry in PPO's form: signed permutations of the observation vector and of the action."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from tandem.types import Spec, Symmetry
 
 
 def mirror_for(config: OnPolicyConfig, env: RolloutEnv) -> Mirror | None:
-    """None where nobody asks for it."""
+    """The task's mirror, or None if the configuration uses no symmetry."""
     agent = config.agent
     if not (agent.use_data_augmentation or agent.use_mirror_loss):
         return None
     spec, symmetry = env.task_spec, env.symmetry
     if symmetry is None:
         raise ConfigError(
-            f"task '{spec.task}' declares no symmetry, and use_data_augmentation and use_mirror_loss learn from one. A task has a "
-            f"`symmetry` (`tandem.types.Symmetry`) where its physics is the same in a mirror; a Gymnasium environment may have one too."
+            f"task '{spec.task}' declares no symmetry, and use_data_augmentation and use_mirror_loss need one. A task whose physics is "
+            f"the same in a mirror has a `symmetry` (`tandem.types.Symmetry`); a Gymnasium environment may have one too."
         )
     if agent.recurrent:
         raise ConfigError(
-            "symmetry is learned from single steps, and networks that remember (actor_rnn_type, critic_rnn_type) from sequences"
+            "use_data_augmentation and use_mirror_loss work on single steps, recurrent networks on sequences: use one or the other, or set "
+            "actor_rnn_type and critic_rnn_type to none"
         )
     return mirror_of(spec, symmetry)
 
 
 def mirror_of(spec: Spec, symmetry: Symmetry) -> Mirror:
-    """The mirror over the whole vector; a declaration that cannot be is refused with its place."""
+    """The mirror of the whole vector. An error names the entry of an invalid declaration."""
     layout = Layout(spec)
     unknown = sorted(set(symmetry.observation) - set(layout.names))
     if unknown:

@@ -1,4 +1,4 @@
-"""PPO's presets: short differences from the defaults, each with its reason. `tandem ppo TASK` takes the one named after the task."""
+"""PPO's presets: short differences from the defaults, each with its reason. `tandem ppo TASK` uses the preset named after the task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rsl_rl() -> OnPolicyConfig:
 
 
 def gym_mujoco() -> OnPolicyConfig:
-    """What the scores published for Gymnasium's runners were made with ("37 details"), on 16 simulations instead of one.
+    """The settings behind the scores published for Gymnasium's MuJoCo tasks ("37 details"), on 16 simulations instead of one.
 
     A rollout is still 2048 samples and a mini-batch still 64.
     """
@@ -31,7 +31,7 @@ def gym_mujoco() -> OnPolicyConfig:
         num_learning_epochs=10,
         num_mini_batches=32,
         entropy_coef=0.0,
-        value_loss_coef=0.25,  # half of theirs, for their loss has a factor of 1/2
+        value_loss_coef=0.25,  # half of theirs, because their loss has a factor of 1/2
         learning_rate=3e-4,
         schedule="linear",
         max_grad_norm=0.5,
@@ -60,16 +60,16 @@ def gym_mujoco() -> OnPolicyConfig:
 
 
 def cartpole() -> OnPolicyConfig:
-    """Solved in seconds: a small network, and 64 poles.
+    """Solved in seconds: a small network and 64 simulations.
 
-    Returns go up to 100: values clipped to steps of 0.2 in such units would hardly learn, so they are normalised.
+    Returns go up to 100. Clipped to changes of 0.2 in such units, values would hardly learn, so they are normalised.
     """
     agent = PPOConfig(actor_hidden_dims=(32, 32), critic_hidden_dims=(32, 32), entropy_coef=0.005, normalize_values=True)
     return OnPolicyConfig(agent=agent, num_envs=64, num_steps_per_env=32, max_iterations=40, eval_period=20, final_episodes=50)
 
 
 def reach() -> OnPolicyConfig:
-    """Seconds too: a small network, a discount for short episodes, and an evaluation every few iterations to stop by."""
+    """Solved in seconds: a small network, a discount for short episodes, and an evaluation every few iterations to stop early."""
     agent = PPOConfig(
         actor_hidden_dims=(64, 64), critic_hidden_dims=(64, 64), entropy_coef=0.0, init_std=0.5, gamma=0.95, normalize_values=True
     )
@@ -79,10 +79,10 @@ def reach() -> OnPolicyConfig:
 
 
 def gear_assembly() -> OnPolicyConfig:
-    """The gears from scratch: a dense reward, and starts that grow harder as they are mastered.
+    """The gears from scratch: a dense reward, and a curriculum of starts.
 
-    An action is a tenth of a second and an episode ten seconds, so rewards more than a few seconds away hardly count; the physics
-    takes most of the time, so every sample is learned from often.
+    An action takes 0.1 s and an episode 10 s, so rewards more than a few seconds away hardly count. Physics takes most of the time, so
+    every sample is used in several epochs.
     """
     agent = PPOConfig(
         gamma=0.97,
@@ -98,7 +98,7 @@ def gear_assembly() -> OnPolicyConfig:
         num_steps_per_env=32,
         max_iterations=800,
         practice=Practice(curriculum=True),
-        obs_normalization=True,  # a blow is a hundred times what the wrist feels at rest
+        obs_normalization=True,  # an impact is a hundred times the force at rest
         obs_clip=5.0,
         eval_period=20,
         eval_episodes=50,
@@ -107,7 +107,7 @@ def gear_assembly() -> OnPolicyConfig:
 
 
 def recall() -> OnPolicyConfig:
-    """Seconds, with memory: an LSTM for both networks, and rollouts longer than the wait, for gradients reach back no further than one."""
+    """Solved in seconds with an LSTM in both networks. Rollouts are longer than the wait, because gradients do not reach further back."""
     agent = PPOConfig(
         actor_rnn_type="lstm",
         critic_rnn_type="lstm",

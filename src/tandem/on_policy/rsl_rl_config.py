@@ -1,7 +1,7 @@
-"""A runner configuration of rsl_rl 4.x or 5.x as ours: `tandem ppo TASK --rsl-rl-config FILE` (YAML or JSON).
+"""Read a runner configuration of rsl_rl 4.x or 5.x: `tandem ppo TASK --rsl-rl-config FILE` (YAML or JSON).
 
-Nothing is guessed. A key is taken over, or left out for a reason that is told, or refused; one that nobody knows is refused with the
-name it was likely meant to be. All that is wrong with a file is told at once.
+Nothing is guessed. A key is used, or ignored with a printed reason, or refused; an unknown key is refused with the most similar known
+name. All problems of a file are reported at once.
 
     runner      num_steps_per_env, max_iterations, save_interval, seed, obs_groups, logger, ...
     algorithm   PPO's own: clip_param, gamma, schedule, ... with rnd_cfg and symmetry_cfg
@@ -29,25 +29,26 @@ from tandem.networks.recurrent import RNN_TYPES
 from tandem.on_policy.config import OnPolicyConfig
 
 MAX_BYTES = 2**20
+NO_CNN = "convolutional models are not supported yet"
 SAME_RUNNER = ("num_steps_per_env", "max_iterations", "save_interval", "seed", "num_envs")
-"""Keys whose name and meaning are ours. The last is the environment's in rsl_rl; who writes it here means it."""
+"""Keys with the same name and meaning here. In rsl_rl num_envs belongs to the environment; here it may be in the file too."""
 SAME_PPO = (
     "num_learning_epochs", "num_mini_batches", "clip_param", "gamma", "lam", "value_loss_coef", "entropy_coef", "learning_rate",
     "max_grad_norm", "use_clipped_value_loss", "schedule", "desired_kl", "normalize_advantage_per_mini_batch",
 )  # fmt: skip
 IGNORED = {
-    "device": "JAX computes where it finds itself",
+    "device": "JAX chooses the device",
     "torch_compile_mode": "XLA compiles everything",
-    "check_for_nan": "every observation, reward and gradient is checked always",
-    "clip_actions": "actions are clipped to [-1, 1] on their way to the environment, always",
-    "experiment_name": "a run is named by --run",
-    "run_name": "a run is named by --run",
-    "load_run": "of a resume: `tandem ppo --resume RUN`",
-    "load_checkpoint": "of a resume: `tandem ppo --resume RUN`",
+    "check_for_nan": "every observation, reward and gradient is always checked",
+    "clip_actions": "actions are always clipped to [-1, 1] for the environment",
+    "experiment_name": "use --run to name a run",
+    "run_name": "use --run to name a run",
+    "load_run": "use `tandem ppo --resume RUN` to resume",
+    "load_checkpoint": "use `tandem ppo --resume RUN` to resume",
     "neptune_project": "there is no logger for Neptune",
-    "algorithm.use_mixed_precision": "numbers are float32",
-    "algorithm.grad_reduce_bucket_mb": "there is one learner",
-    "algorithm.symmetry_cfg.data_augmentation_func": "a task declares its symmetry itself",
+    "algorithm.use_mixed_precision": "all numbers are float32",
+    "algorithm.grad_reduce_bucket_mb": "there is only one learner",
+    "algorithm.symmetry_cfg.data_augmentation_func": "a task declares its own symmetry",
 }
 RUNNER = {
     *SAME_RUNNER, "obs_groups", "logger", "wandb_project", "resume", "class_name", "algorithm", "actor", "critic",
@@ -70,42 +71,42 @@ DISTRIBUTION = {"class_name", "init_std", "std_range", "std_type", "learn_std", 
 class Imported:
     config: OnPolicyConfig
     ignored: tuple[str, ...]
-    """What was left out, each with its reason."""
+    """Ignored keys, each with its reason."""
 
 
 def read_rsl_rl_config(path: Path, num_envs: int | None = None) -> Imported:
-    """The configuration in a file, for so many simulations: mini-batches must divide them."""
+    """The configuration in a file. `num_envs` is checked with it: it must divide into mini-batches."""
     return imported(_read(path) | ({} if num_envs is None else {"num_envs": num_envs}), str(path))
 
 
 def imported(runner: Mapping[str, Any], what: str = "the configuration") -> Imported:
-    """What a runner dictionary asks for; everything that is wrong with it in one error."""
-    reading = _Reading()
-    config = reading.runner(runner)
-    if reading.problems:
-        listed = "\n  ".join(reading.problems)
+    """The configuration of a runner dictionary. All problems are reported in one error."""
+    reader = _Reader()
+    config = reader.runner(runner)
+    if reader.problems:
+        listed = "\n  ".join(reader.problems)
         raise ConfigError(f"{what} cannot be used as it is:\n  {listed}")
     assert config is not None
-    return Imported(config, tuple(reading.ignored))
+    return Imported(config, tuple(reader.ignored))
 
 
 @dataclass
-class _Reading:
+class _Reader:
     problems: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
 
     def runner(self, given: Mapping[str, Any]) -> OnPolicyConfig | None:
         if "policy" in given:
-            self.problems.append("policy: of rsl_rl before 4.0; since then it is written as `actor` and `critic`")
+            self.problems.append("policy: a key of rsl_rl before 4.0; since then there are `actor` and `critic`")
         self._known(given, RUNNER | {"policy"}, "")
         self._class(given, "class_name", "", ("OnPolicyRunner",))
         settings: dict[str, Any] = self._same(given, SAME_RUNNER, OnPolicyConfig, "")
         if settings.get("seed", 0) < 0:
-            self._refuse("seed", settings["seed"], "a random seed cannot be repeated; give a number from 0")
+            self._refuse("seed", settings["seed"], "a random seed cannot be reproduced; give a number >= 0")
         if given.get("clip_actions") not in (None, 1, 1.0):
             self._refuse("clip_actions", given["clip_actions"], "actions are clipped to [-1, 1]; an action's size is the task's scale")
         if given.get("resume"):
-            self._refuse("resume", True, "`tandem ppo --resume RUN` goes on with a run of ours")
+            self._refuse("resume", True, "use `tandem ppo --resume RUN` to resume a run of Tandem")
         entries = self._groups(given.get("obs_groups"))
         agent, rnd = self._algorithm(self._part(given, "algorithm"))
         rnd |= {"rnd_entries": entries.pop("rnd_entries")} if "rnd_entries" in entries else {}
@@ -137,11 +138,11 @@ class _Reading:
         return {}
 
     def _groups(self, groups: Any) -> dict[str, Any]:
-        """Groups of observations are here the entries of a task. `policy` alone is what a policy sees by default: all of them."""
+        """Observation groups are the entries of a task here. `policy` alone means the default: all entries."""
         if groups is None:
             return {}
         if not isinstance(groups, Mapping):
-            self._refuse("obs_groups", groups, "it is a table of sets, each with the names of its entries")
+            self._refuse("obs_groups", groups, "expected a table of sets, each a list of entry names")
             return {}
         self._known(groups, {"actor", "critic", "policy", "rnd_state"}, "obs_groups.")
         wanted = {}
@@ -150,7 +151,7 @@ class _Reading:
             if names is None or list(names) == ["policy"]:
                 continue
             if "policy" in names:
-                self._refuse(f"obs_groups.{name}", names, "there is no group 'policy' beside others here; name the task's entries")
+                self._refuse(f"obs_groups.{name}", names, "'policy' cannot be combined with other groups here; name the task's entries")
             wanted[ours] = tuple(str(entry) for entry in names)
         return wanted
 
@@ -163,9 +164,9 @@ class _Reading:
         if settings.get("schedule", "fixed") not in ("adaptive", "fixed"):
             self._refuse(f"{at}schedule", settings["schedule"], "rsl_rl has adaptive and fixed")
         if str(given.get("optimizer", "adam")).lower() != "adam":
-            self._refuse(f"{at}optimizer", given["optimizer"], "there is adam")
+            self._refuse(f"{at}optimizer", given["optimizer"], "only adam is supported")
         if given.get("share_cnn_encoders"):
-            self._refuse(f"{at}share_cnn_encoders", True, "there are no convolutional models yet")
+            self._refuse(f"{at}share_cnn_encoders", True, NO_CNN)
         settings |= self._symmetry(self._part(given, "symmetry_cfg", at))
         return settings, self._rnd(self._part(given, "rnd_cfg", at))
 
@@ -182,7 +183,7 @@ class _Reading:
         settings |= {f"rnd_{name}": self._units(given[name], f"{at}{name}") for name in HIDDEN_RND if name in given}
         settings |= {f"rnd_{name}": value for name, value in self._shared(given, {}, "activation", ACTIVATIONS).items()}
         if given.get("weight"):
-            self.ignored.append(f"{at}weight: taken over, but not multiplied by the control period: rewards are not, here")
+            self.ignored.append(f"{at}weight: used, but not multiplied by the control period as in rsl_rl")
         schedule = self._part(given, "weight_schedule", at)
         self._known(schedule, {"mode", *SCHEDULE}, f"{at}weight_schedule.")
         if schedule:
@@ -197,17 +198,17 @@ class _Reading:
             at = f"{name}."
             extra = OLD_DISTRIBUTION | {"distribution_cfg"} if name == "actor" else {"stochastic"}
             self._known(given, MODEL | extra, at)
-            kind = self._class(given, "class_name", at, ("MLPModel", "RNNModel"), {"CNNModel": "there are no convolutional models yet"})
+            kind = self._class(given, "class_name", at, ("MLPModel", "RNNModel"), {"CNNModel": NO_CNN})
             if "hidden_dims" in given:
                 settings[f"{name}_hidden_dims"] = self._units(given["hidden_dims"], f"{at}hidden_dims")
             if given.get("cnn_cfg") is not None:
-                self._refuse(f"{at}cnn_cfg", "a table", "there are no convolutional models yet")
+                self._refuse(f"{at}cnn_cfg", "a table", NO_CNN)
             if kind == "RNNModel":
                 settings |= self._rnn(given, name)
             elif RNN & set(given):
                 self._refuse(f"{at}{sorted(RNN & set(given))[0]}", given[sorted(RNN & set(given))[0]], "only an RNNModel has it")
         if critic.get("stochastic"):
-            self._refuse("critic.stochastic", True, "a value is one number")
+            self._refuse("critic.stochastic", True, "a value is a single number here")
         settings |= self._shared(actor, critic, "activation", ACTIVATIONS) | self._distribution(actor)
         normalised = {bool(given["obs_normalization"]) for given in (actor, critic) if "obs_normalization" in given}
         if len(normalised) > 1:
@@ -235,13 +236,13 @@ class _Reading:
             return self._old_distribution(actor)
         old = sorted(OLD_DISTRIBUTION & set(actor))
         if old:
-            self._refuse(f"actor.{old[0]}", actor[old[0]], "of rsl_rl 4.x, beside the distribution_cfg of 5.x: which of the two?")
+            self._refuse(f"actor.{old[0]}", actor[old[0]], "a key of rsl_rl 4.x beside the distribution_cfg of 5.x; remove one")
         at = "actor.distribution_cfg."
         self._known(given, DISTRIBUTION, at)
         kinds = ("GaussianDistribution", "HeteroscedasticGaussianDistribution")
         kind = self._class(given, "class_name", at, kinds, {"BetaDistribution": "policies are Gaussian"})
         if given.get("learn_std") is False:
-            self._refuse(f"{at}learn_std", False, "the spread is learned")
+            self._refuse(f"{at}learn_std", False, "the std is always learned")
         if "action_range" in given:
             self._refuse(f"{at}action_range", given["action_range"], "only a Beta distribution has it")
         settings = self._same(given, ("init_std",), PPOConfig, at)
@@ -250,7 +251,7 @@ class _Reading:
         return settings | self._std_type(given.get("std_type", "scalar"), kind == kinds[1], f"{at}std_type")
 
     def _old_distribution(self, actor: Mapping[str, Any]) -> dict[str, Any]:
-        """As 4.x writes it."""
+        """In the form of rsl_rl 4.x."""
         if actor.get("stochastic") is False:
             self._refuse("actor.stochastic", False, "PPO's policy is stochastic")
         settings = {}
@@ -266,17 +267,17 @@ class _Reading:
             self._refuse(at, kind, "rsl_rl has scalar and log")
             return {}
         if by_state and kind == "scalar":
-            self._refuse(at, kind, "a spread that depends on the state is learned as its logarithm here: `log`")
+            self._refuse(at, kind, "a std that depends on the state is learned as its logarithm here; use `log`")
         return {"std_type": "state" if by_state else kind}
 
     # ---- one key
 
     def _part(self, given: Mapping[str, Any], name: str, at: str = "") -> Mapping[str, Any]:
-        """A table inside; one that is None is empty."""
+        """A nested table; None is an empty one."""
         part = given.get(name)
         if part is None or isinstance(part, Mapping):
             return part or {}
-        self._refuse(f"{at}{name}", part, "it is a table")
+        self._refuse(f"{at}{name}", part, "expected a table")
         return {}
 
     def _known(self, given: Mapping[str, Any], known: set[str], at: str) -> None:
@@ -288,7 +289,7 @@ class _Reading:
                 self.ignored.append(f"{at}{name}: {IGNORED[f'{at}{name}']}")
 
     def _class(self, given: Mapping[str, Any], name: str, at: str, known: tuple[str, ...], others: Mapping[str, str] | None = None) -> str:
-        """By its short name; rsl_rl also takes `package.module:Name` and `package.module.Name`."""
+        """The short name of a class; rsl_rl also accepts `package.module:Name` and `package.module.Name`."""
         asked = str(given.get(name, known[0]))
         short = asked.replace(":", ".").rpartition(".")[2]
         if short not in known:
@@ -296,12 +297,12 @@ class _Reading:
         return short
 
     def _same(self, given: Mapping[str, Any], names: Iterable[str], kind: type, at: str, prefix: str = "") -> dict[str, Any]:
-        """Keys whose meaning is ours, as values of the type that ours have. `prefix` is what ours have in front."""
+        """Keys with the same meaning here, converted to the type of our setting, whose name begins with `prefix`."""
         types = {entry.name: type(entry.default) for entry in dataclasses.fields(kind)}
         return {f"{prefix}{name}": self._number(given[name], f"{at}{name}", types[f"{prefix}{name}"]) for name in names if name in given}
 
     def _number(self, value: Any, at: str, kind: type) -> Any:
-        """YAML takes `1e-3` for a word, because it has no point; everybody writes it so."""
+        """YAML reads `1e-3` as a string, because it has no decimal point; it is accepted as a number."""
         if kind is str or kind is bool:
             if isinstance(value, kind):
                 return value
@@ -314,12 +315,12 @@ class _Reading:
                 return number
             if kind is int and number == int(number if number == number else 0):
                 return int(number)
-        self._refuse(at, value, f"it is a {({str: 'word', bool: 'true or false', int: 'whole number', float: 'number'})[kind]}")
+        self._refuse(at, value, f"expected {({str: 'a string', bool: 'true or false', int: 'an integer', float: 'a number'})[kind]}")
         return kind()
 
     def _units(self, given: Any, at: str) -> tuple[int, ...]:
         if not isinstance(given, (list, tuple)):
-            self._refuse(at, given, "it is a list of units")
+            self._refuse(at, given, "expected a list of units")
             return (1,)
         units = tuple(self._number(size, at, int) for size in given)
         if -1 in units:
@@ -331,7 +332,7 @@ class _Reading:
 
 
 class _Plain(yaml.SafeLoader):
-    """Plain values alone, and a tuple as a list: Isaac Lab writes tuples as Python's own."""
+    """Plain values only. Python tuples, which Isaac Lab writes, become lists."""
 
 
 _Plain.add_constructor("tag:yaml.org,2002:python/tuple", yaml.SafeLoader.construct_yaml_seq)
@@ -347,8 +348,8 @@ def _read(path: Path) -> dict[str, Any]:
         found = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=_Plain)
     except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as problem:
         raise FileUnreadable(
-            f"{path} cannot be read: {problem}. It has to be YAML or JSON with plain values; Python code is not run."
+            f"{path} cannot be read: {problem}. It must be YAML or JSON with plain values; Python code is not run."
         ) from problem
     if not isinstance(found, dict):
-        raise FileUnreadable(f"{path} holds a {type(found).__name__}, expected the table of a runner's settings")
+        raise FileUnreadable(f"{path} holds a {type(found).__name__}, expected a table with a runner's settings")
     return found

@@ -38,7 +38,7 @@ def test_fifty_steps_equal_those_of_optax(weight_decay: float) -> None:
     np.testing.assert_allclose(*both(gradients), rtol=1e-5, atol=1e-6)
 
 
-def test_a_refused_step_moves_nothing() -> None:
+def test_a_rejected_step_changes_nothing() -> None:
     adam, p = Adam(0.1, weight_decay=0.1), jnp.array([1.0, -0.0])
     step = jax.jit(adam.step)
     for start in (adam.init(p), step(p, adam.init(p), p)[1]):
