@@ -30,7 +30,7 @@ from benchmarks.roofline import Product, XlaProduct, product_with_numpy
 from tandem.agents.sac import RLPD_PUBLISHED, SAC, SACConfig, SACState
 from tandem.data.mixing import Mixture
 from tandem.data.replay import Replay
-from tandem.types import Entry, Spec, Transition
+from tandem.types import Continuous, Entry, Spec, Transition
 
 OBSERVATION_DIM, ACTION_DIM, BATCH_SIZE, TRANSITIONS = 30, 7, 256, 4000
 LIKE_SBX = dataclasses.replace(SACConfig(), activation="relu", actor_layer_norm=False, backup_entropy=True)
@@ -71,7 +71,9 @@ class Learner:
 
 
 def _filled(seed: int) -> Replay:
-    spec = Spec("benchmark", {"state": Entry((OBSERVATION_DIM,))}, Entry((ACTION_DIM,)), control_hz=10.0, max_episode_steps=100)
+    spec = Spec(
+        "benchmark", {"state": Entry((OBSERVATION_DIM,))}, (Continuous("joints", ACTION_DIM),), control_hz=10.0, max_episode_steps=100
+    )
     replay, random = Replay(spec, TRANSITIONS), np.random.default_rng(seed)
     for step in range(TRANSITIONS):
         seen, then = random.standard_normal((2, OBSERVATION_DIM), dtype=np.float32)

@@ -13,6 +13,7 @@ ORDER = (
     "errors",
     "codec",
     "observations",
+    "actions",
     "files",
     "runs",
     "envs",

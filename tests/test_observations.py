@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from tandem.observations import Layout, flatten
-from tandem.types import Entry, Spec
+from tandem.types import Continuous, Entry, Spec
 
 SPEC = Spec(
     task="peg",
@@ -14,7 +14,7 @@ SPEC = Spec(
         "pose": Entry((2, 2), scale=(0.5, 0.25)),
         "image": Entry((2, 2, 3), dtype="uint8"),
     },
-    action=Entry((2,)),
+    action=(Continuous("arm", 2),),
     control_hz=10.0,
     max_episode_steps=50,
 )

@@ -122,10 +122,11 @@ def teleop(
         axes: Of the action; 3 for a task that only moves, 6 for one that turns too.
         mapping: File that says what sticks and buttons do. Default: the one that comes with Tandem.
     """
+    from tandem.actions import axis_names
     from tandem.teleop.devices import Gamepad, SpaceMouse, watch_device
     from tandem.teleop.mapping import Mapping
 
-    table = Mapping.load(axes, mapping)
+    table = Mapping.load(axis_names(axes), mapping)
     if device == "browser":
         _say(console, "Keys and gamepads in a browser are read by the page: start `tandem train TASK`, open the address it prints, and")
         _say(console, "press a key under 'Take control'; the page shows what it reads before it steers. It reads these:")
@@ -197,9 +198,10 @@ def play(
     screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if not screen and sys.platform == "linux":
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
+    from tandem.actions import ActionLayout
     from tandem.envs.registry import TASKS, make_env, make_expert
     from tandem.programs.play import film_episodes, show_live
-    from tandem.teleop.operator import Fumbling, Still
+    from tandem.teleop.operator import RandomActions, Still
 
     if policy is not None or (what not in TASKS and Path(what).exists()):
         chosen, spec = _policy_for(what, policy)
@@ -210,8 +212,8 @@ def play(
     else:
         task = what
         env = make_env(task, render=True, size=size)
-        action_dim = env.spec.action_dim
-        idle = {"zero": lambda: Still(action_dim), "random": lambda: Fumbling(action_dim, seed)}
+        layout = ActionLayout.of(env.spec)
+        idle = {"zero": lambda: Still(layout), "random": lambda: RandomActions(layout, seed)}
         person = idle[operator]() if operator in idle else make_expert(task, seed)
     physics = env.physics() if screen and not film else None
     if physics is not None:

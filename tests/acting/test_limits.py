@@ -8,12 +8,12 @@ import pytest
 from tandem.acting.limits import LIMITS, Limits, LimitSettings, settings_for
 from tandem.envs.registry import make, spec_for
 from tandem.errors import ConfigError, FileMissing
-from tandem.types import Entry, Spec
+from tandem.types import Continuous, Entry, Spec
 
 SPEC = Spec(
     "toy",
     {"place": Entry((3,)), "tension": Entry((3,)), "wrench": Entry((6,))},
-    Entry((3,), scale=(0.01, 0.01, 0.02)),
+    (Continuous("arm", 3, scale=(0.01, 0.01, 0.02)),),
     control_hz=10,
     max_episode_steps=10,
 )

@@ -7,7 +7,8 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tandem.envs.registry import make, make_batch, make_env, make_expert
+from tandem.actions import ActionLayout
+from tandem.envs.registry import make, make_batch, make_env, make_expert, spec_for
 from tandem.errors import ConfigError, UnknownTaskError
 
 
@@ -24,7 +25,7 @@ def test_a_gymnasium_environment_gets_dict_observations_and_unit_actions() -> No
     env, raw = make("Pendulum-v1"), gymnasium.make("Pendulum-v1")
     seen, _ = env.reset(seed=3)
     raw.reset(seed=3)
-    assert env.get_wrapper_attr("task_spec").action.scales() == 2.0  # Pendulum takes torques of -2 .. 2
+    assert ActionLayout.of(env.task_spec).scales == 2.0  # Pendulum takes torques of -2 .. 2
     observation, reward, *_ = env.step(np.array([0.5]))
     expected, expected_reward, *_ = raw.step(np.array([1.0], np.float32))
     assert np.allclose(observation["state"], expected) and np.isclose(float(reward), float(expected_reward))
@@ -74,3 +75,18 @@ def test_discrete_actions_and_missing_experts_are_refused() -> None:
         make_batch("reach", 0)
     with pytest.raises(ConfigError, match="num_envs=0"):
         make_env("Pendulum-v1", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "hash_before"),
+    [
+        ("reach", "bb6912ece5cdee39"),
+        ("gear_assembly", "0d9dfea4c7a7c9c3"),
+        ("cartpole", "837a854e52303c5b"),
+        ("recall", "8ccb10ac9a9849de"),
+        ("HalfCheetah-v4", "502610b942012041"),
+        ("Pendulum-v1", "21906084e5afc6ac"),
+    ],
+)
+def test_the_hash_of_a_task_is_that_of_its_older_runs_and_journals(name: str, hash_before: str) -> None:
+    assert spec_for(name).hash == hash_before

@@ -13,7 +13,7 @@ from tandem.data.journal import Journal
 from tandem.errors import FileMissing, FileUnreadable, SpecMismatch, StorageFull
 from tandem.link.folder import PHASES, Board, TrainerEnd, open_journal, read_policy_file, run_id, run_info, run_token
 from tandem.link.hub import Hub
-from tandem.types import Entry, Spec
+from tandem.types import Continuous, Entry, Spec
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
 
 def test_the_journal_of_another_spec_is_refused(run: Path) -> None:
     open_journal(run, SPEC, read_only=True).close()
-    other = Spec("toy", {"q": Entry((9,))}, Entry((1,)), 10, 100)
+    other = Spec("toy", {"q": Entry((9,))}, (Continuous("force", 1),), 10, 100)
     with pytest.raises(SpecMismatch, match="'q'"):
         TrainerEnd(run, other)
 

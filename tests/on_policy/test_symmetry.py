@@ -20,7 +20,7 @@ from tandem.observations import Layout
 from tandem.on_policy.mirror import mirror_for, mirror_of
 from tandem.on_policy.run import OnPolicyRun, train_ppo
 from tandem.runs.display import Display
-from tandem.types import Entry, Spec, Symmetry
+from tandem.types import Continuous, Entry, Spec, Symmetry
 from tests.on_policy.ppo_samples import SMALL, parts_of
 
 
@@ -93,7 +93,7 @@ def test_a_walker_with_one_slippery_foot_is_not_symmetric() -> None:
     assert apart > 0.1
 
 
-SPEC = Spec("made up", {"b": Entry((2,), scale=(1.0, 2.0)), "a": Entry((3,))}, Entry((2,)), 10.0, 10)
+SPEC = Spec("made up", {"b": Entry((2,), scale=(1.0, 2.0)), "a": Entry((3,))}, (Continuous("arm", 2),), 10.0, 10)
 
 
 @pytest.mark.parametrize(

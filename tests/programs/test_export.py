@@ -36,7 +36,7 @@ from tandem.on_policy.run import train_ppo
 from tandem.programs.export import TOLERANCE, ExportMismatch, compare, export, onnx_bytes, probes
 from tandem.programs.record import record_demos
 from tandem.runs.display import Display
-from tandem.types import Entry, PolicySnapshot, Spec
+from tandem.types import Continuous, Entry, PolicySnapshot, Spec
 from tests.programs.test_processes import Command, api, started  # noqa: F401  started is a fixture
 from tests.test_cli import assert_done, assert_refused, tandem
 from tests.waiting import wait_for
@@ -50,7 +50,7 @@ SPEC = Spec(
         "touch": Entry((), unit="N", scale=20.0),
         "grid": Entry((2, 3), scale=0.5),
     },
-    action=Entry((4,), unit="m, rad", scale=(0.01, 0.01, 0.01, 0.1)),
+    action=(Continuous("arm", 4, unit="m, rad", scale=(0.01, 0.01, 0.01, 0.1)),),
     control_hz=10.0,
     max_episode_steps=50,
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
+from tandem.actions import ActionLayout
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ActionError, SimulationDiverged
@@ -91,7 +92,7 @@ class Actor:
         self._limits = None if limits is None or limits.idle else limits
         self.rewards: RewardSource = rewards or EnvironmentReward()
         self.spec = env.spec
-        self._layout = Layout(self.spec)
+        self._layout, self._actions = Layout(self.spec), ActionLayout.of(self.spec)
         self._random = np.random.default_rng([seed, 1])
         self._random_steps = random_steps
         self.steps = 0
@@ -240,7 +241,7 @@ class Actor:
         if self.own_policy is not None:
             return self.own_policy.act(self._observation)
         if self._policy is None or self.steps < self._random_steps:
-            return self._random.uniform(-1, 1, (self.env.num_envs, self.spec.action_dim)).astype(np.float32)
+            return self._actions.random(self._random, self.env.num_envs)
         return self._policy.sample(self._layout.flatten(self._observation, self._policy.observation_clip), self._random)
 
     @property

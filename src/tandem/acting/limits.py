@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.envs.arm import ControlLimits
 from tandem.envs.gear_assembly.task import CONTROL as GEAR_CONTROL
 from tandem.envs.reach import CONTROL as REACH_CONTROL
@@ -83,7 +84,8 @@ class Limits:
     """What was changed in the last action, in words; empty if nothing was."""
 
     def __post_init__(self) -> None:
-        settings, spec, axes = self.settings, self.spec, self.spec.action_dim
+        settings, spec, layout = self.settings, self.spec, ActionLayout.of(self.spec)
+        axes = int(np.argmax(layout.is_discrete)) if not layout.all_continuous else layout.size  # those before the first choice
         for name in (settings.position, settings.offset, settings.wrench):
             if name and name not in spec.observation:
                 raise ConfigError(f"the limits of '{spec.task}' name the observation entry '{name}'; it has {', '.join(spec.observation)}")
@@ -94,9 +96,9 @@ class Limits:
                 )
         if len(settings.low) != len(settings.high) or (settings.low and not settings.position):
             raise ConfigError(f"the limits of '{spec.task}' need `low` and `high` of the same length, and `position` for them")
-        self._scale = np.broadcast_to(spec.action.scales().reshape(-1), axes).astype(float)
+        self._scale = layout.scales.astype(float)
         step = self._scale * spec.control_hz
-        self._fastest = np.ones(axes)
+        self._fastest = np.where(layout.is_discrete, np.inf, 1.0)
         self._fastest[: len(settings.speed)] = np.minimum(1.0, np.array(settings.speed) / step[: len(settings.speed)])
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from tandem.actions import ActionLayout
 from tandem.envs.registry import TASKS, make_corrector
 from tandem.errors import ConfigError
 from tandem.teleop.devices import Gamepad, SpaceMouse
@@ -40,7 +41,7 @@ def make_operators(
     inner: list[ResumableOperator] = [HandsOff()] * num_envs
     if name == "person:scripted":
         inner = list(scripted_people(spec, num_envs, seed, manner))
-    steering = Steering(spec.action_dim, inner[0], hand)
+    steering = Steering(ActionLayout.of(spec), inner[0], hand)
     return [steering, *inner[1:]], steering
 
 
@@ -66,5 +67,5 @@ def open_hand(name: str, spec: Spec, mapping: Path | None = None) -> Hand | None
     check_operator(name)
     if name not in DEVICES:
         return None
-    table = Mapping.load(spec.action_dim, mapping)
+    table = Mapping.load(ActionLayout.of(spec).axes, mapping)
     return SpaceMouse(table) if name == "spacemouse" else Gamepad(table)

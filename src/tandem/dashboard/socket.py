@@ -24,12 +24,14 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from tandem.actions import ActionLayout
 from tandem.dashboard.advice import advise, clock_words, expected, figures, reference
 from tandem.dashboard.plots import is_ppo, plots
 from tandem.dashboard.series import Series, Tail
 from tandem.link.messages import Camera, View
 from tandem.link.stage import Stage
 from tandem.teleop.mapping import Mapping
+from tandem.types import Spec
 
 STATE_S = 0.5
 SERIES_S = 1.0
@@ -131,7 +133,7 @@ class Pages:
         self._failed: set[str] = set()
         own = source.run / "mapping.toml"
         file = mapping or (own if own.exists() else None)
-        self._mapping = None if source.stage is None else Mapping.load(_action_dim(source.described), file)
+        self._mapping = None if source.stage is None else Mapping.load(ActionLayout.of(Spec.from_json(source.described["spec"])).axes, file)
 
     # ---- one page
 
@@ -413,10 +415,6 @@ def _numbers(values: Any) -> list[float]:
     if not all(math.isfinite(value) for value in numbers):
         raise ValueError("a stick that is no number")
     return numbers
-
-
-def _action_dim(described: Map[str, Any]) -> int:
-    return math.prod(described["spec"]["action"]["shape"])
 
 
 def _mapping_for_page(mapping: Mapping) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from tandem.doctor.probe import Probe, parse_address, probe
 from tandem.doctor.records import Records
 from tandem.doctor.show import clock_lines, lines
 from tandem.errors import ConfigError, FileMissing
-from tandem.types import Entry, Spec
+from tandem.types import Spec
 
 Say = Callable[[str], None]
 WATCH_S = 5.0
@@ -123,7 +123,7 @@ def _looker(asked: DoctorArgs) -> Callable[[], Diagnosis]:
 
 def from_afar(found: Probe, lang: Literal["en", "zh"]) -> Diagnosis:
     """What can be said from here, and what the hub says of its own run."""
-    unknown = Spec("", {}, Entry((0,)), 1.0, 1)
+    unknown = Spec("", {}, (), 1.0, 1)
     records = Records(time.time(), "", unknown, probe=found)
     findings = run_checks(records)
     own = told(findings, records, lang)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.envs.physics import Physics
 from tandem.envs.rotations import compose, quat_conjugate, rotate, rotvec_to_quat
 from tandem.envs.task_env import Capabilities, TaskEnv
@@ -41,7 +42,7 @@ class ToolFrame:
         # another frame is another meaning of the same shapes: the name makes the hash differ
         self.spec: Spec = dataclasses.replace(spec, task=f"{spec.task}+tool_frame")
         self._pose_name, self._vectors = pose, vectors
-        self._scale = spec.action.scales().astype(float)
+        self._scale = ActionLayout.of(spec).scales.astype(float)
         self._pose = np.zeros((env.num_envs, 6))
         self._start = np.zeros((env.num_envs, 6))
         self._last_action = np.zeros((env.num_envs, spec.action_dim), np.float32)

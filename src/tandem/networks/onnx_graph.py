@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.errors import ConfigError
 from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS, NumpyRecurrent, remembers
 from tandem.observations import Layout
@@ -227,4 +228,4 @@ def _smooth_clip(graph: _Graph, x: str, low: float, high: float) -> str:
 
 def _action(graph: _Graph, squash: str, mean: str, spec: Spec) -> None:
     action = graph.node("Tanh", mean, output="action") if squash == "tanh" else graph.clip(mean, "action", -1, 1, output="action")
-    graph.node("Mul", action, graph.number("action_scale", spec.action.scales().reshape(-1)), output="command")
+    graph.node("Mul", action, graph.number("action_scale", ActionLayout.of(spec).scales), output="command")

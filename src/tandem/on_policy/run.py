@@ -15,6 +15,7 @@ import numpy as np
 
 from tandem.acting.evaluate import FINAL_SEEDS, SELECTION_SEEDS, evaluate, has_success
 from tandem.acting.policy import act_with, describe
+from tandem.actions import require_continuous
 from tandem.agents.ppo import PPO, Samples
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.symmetry import Mirror
@@ -245,7 +246,8 @@ def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray
 
 
 def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) -> PPO | RecurrentPPO:
-    """The agent of a task; what it may not see it does not get."""
+    """The agent of a task; entries that it may not see are left out. A task that PPO cannot learn is refused."""
+    require_continuous(spec, "PPO")
     layout = Layout(spec)
     actor, critic = (tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries))
     agent = PPO(config.agent, layout.size, spec.action_dim, actor, critic, mirror)

@@ -29,13 +29,13 @@ from tandem.acting.operators import make_operators, open_hand
 from tandem.acting.policy import act_with, load_any_policy
 from tandem.acting.rewards import reward_source
 from tandem.acting.view_stream import ViewStream
+from tandem.actions import ActionLayout
 from tandem.envs.registry import TASKS, make_env
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient
 from tandem.runs.broken import FOLDER
-from tandem.teleop.mapping import axis_names
 from tandem.types import ForeignPolicy
 
 DEFAULT_PORT = 5588
@@ -138,7 +138,7 @@ def act(
         rewards=reward_source("person" if settings.get("reward_source") == "person" else "simulation", args.num_envs),
     )
     cameras = CameraStream(env, client, say)
-    scenery = lambda: Scenery(env, axis_names(spec.action_dim), _camera(args.task))  # noqa: E731  made when somebody watches
+    scenery = lambda: Scenery(env, ActionLayout.of(spec).axes, _camera(args.task))  # noqa: E731  made when somebody watches
     views = ViewStream(actor, client, scenery, take_picture=cameras.take)
     loop = ControlLoop(
         actor,

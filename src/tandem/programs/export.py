@@ -14,6 +14,7 @@ import numpy as np
 
 from tandem import __version__
 from tandem.acting.policy import policy_file
+from tandem.actions import ActionLayout
 from tandem.errors import ConfigError, DataError
 from tandem.files import write_atomically
 from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, NumpyRecurrent, acting_policy, remembers
@@ -73,7 +74,7 @@ def onnx_bytes(snapshot: PolicySnapshot, spec: Spec, kind: str) -> bytes:
         "spec": json.dumps(spec.to_json()),
         "spec_hash": spec.hash,
         "inputs": json.dumps(list(input_names(parameters, spec))),
-        "units": json.dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": spec.action.unit}),
+        "units": json.dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": ActionLayout.of(spec).unit}),
         "control_hz": f"{spec.control_hz:g}",
         "kind": kind,
         "squash": squash_of(parameters),
@@ -138,7 +139,7 @@ def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x:
     else:
         mean, std = live.gaussian(x)
         action = live.mode(x)
-    return {"action": action, "command": action * spec.action.scales().reshape(-1), "mean": mean, "std": std, **after}
+    return {"action": action, "command": action * ActionLayout.of(spec).scales, "mean": mean, "std": std, **after}
 
 
 def _refuse_difference(name: str, told: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, first: int) -> None:

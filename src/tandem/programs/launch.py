@@ -12,7 +12,7 @@ from tandem.data.demos import load_demos
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.link.folder import run_token
-from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
 from tandem.programs.processes import Part, actor_part, hub_part, supervise, trainer_part
 from tandem.runs.display import Display
@@ -71,6 +71,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
     if asked.resume is not None:
         return RunFolder.open(path)
     spec = spec_for(config.task)
+    require_learnable(spec)
     for file in config.demos:
         load_demos(file, spec)
     if asked.init_from is not None:

@@ -14,23 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from tandem.actions import AXES
 from tandem.errors import ConfigError
 from tandem.files import read_toml
 
-AXES = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
 DEFAULT = Path(__file__).with_name("mapping.toml")
 COMMANDS = ("take", "success", "failure", "discard", "pause", "stop")
 """What a key or a button can ask for beside motion."""
 _INPUTS = ("keys", "pad_axes", "pad_buttons", "spacemouse")
 _COMMAND_TABLES = ("key_commands", "pad_commands", "spacemouse_commands")
 _NUMBERS = {"speed": (0.0, 1.0), "fine_speed": (0.0, 1.0), "dead_zone": (0.0, 0.9), "turn": (-360.0, 360.0)}
-
-
-def axis_names(action_dim: int) -> tuple[str, ...]:
-    """What the axes of an action are called: as those of a tool that is moved and turned, else by number."""
-    if action_dim in (3, 6, 7):
-        return AXES[:action_dim]
-    return (*AXES[:3], "gripper") if action_dim == 4 else tuple(f"axis {i}" for i in range(action_dim))
 
 
 @dataclass(frozen=True)
@@ -47,10 +40,10 @@ class Mapping:
     """`keys`, `pad_axes`, ...: name of the input -> `+x`, `fine`, `success`, ..."""
 
     @classmethod
-    def load(cls, action_dim: int, path: Path | None = None) -> Mapping:
-        """From a file, or the one that comes with Tandem; what cannot be meant is refused by name."""
+    def load(cls, axes: Sequence[str], path: Path | None = None) -> Mapping:
+        """For an action with these axes (`ActionLayout.axes`), from a file or the one that comes with Tandem; errors are named."""
         file = path or DEFAULT
-        return cls(axis_names(action_dim), **_checked(read_toml(file, "mapping file"), file))
+        return cls(tuple(axes), **_checked(read_toml(file, "mapping file"), file))
 
     # ---- motion
 
