@@ -9,8 +9,8 @@ import tandem
 
 PACKAGE = Path(tandem.__file__).parent
 ORDER = (
-    "types",
     "errors",
+    "types",
     "codec",
     "observations",
     "actions",

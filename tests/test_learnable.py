@@ -19,7 +19,9 @@ QUIET = Display("quiet")
 
 
 @pytest.mark.usefixtures("odd_tasks")
-@pytest.mark.parametrize(("task", "says"), [("grasp", "discrete part 'gripper'")])
+@pytest.mark.parametrize(
+    ("task", "says"), [("grasp", "discrete part 'gripper'"), ("pictured", "entry 'wrist' of 'pictured': its role is 'image'")]
+)
 @pytest.mark.parametrize("learner", ["RLPD --sync", "RLPD", "PPO", "cloning"])
 def test_what_cannot_be_learned_is_refused_before_there_is_a_folder(learner: str, task: str, says: str, tmp_path: Path) -> None:
     run, config = tmp_path / "run", TrainConfig(task=task)

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tandem.errors import ConfigError
+
 Observation = dict[str, np.ndarray]
 """Named entries; `(*shape)` each for one robot, `(N, *shape)` for N of them."""
 
@@ -33,6 +35,14 @@ OBSERVATION_CLIP = 5.0
 """Scaled observations (value / scale) are clipped to plus and minus this."""
 
 
+ROLES = ("vector", "image", "privileged")
+"""vector: numbers for every network. image: (height, width, channels) uint8. privileged: numbers for critics and teachers only."""
+
+
+def _usual_role(shape: tuple[int, ...], dtype: str) -> str:
+    return "image" if dtype == "uint8" and len(shape) == 3 else "vector"
+
+
 @dataclass(frozen=True)
 class Entry:
     """One named array of an observation."""
@@ -44,6 +54,15 @@ class Entry:
     scale: float | tuple[float, ...] = 1.0
     """value / scale is of order one."""
     meaning: str = ""
+    role: str = ""
+    """How it is learned from, one of `ROLES`. Empty: `image` for three axes of uint8, `vector` for all else."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "role", self.role or _usual_role(self.shape, self.dtype))
+        if self.role not in ROLES:
+            raise ConfigError(f"an observation entry has the role '{self.role}'; there are {', '.join(ROLES)}")
+        if self.role == "image" and (self.dtype != "uint8" or len(self.shape) != 3):
+            raise ConfigError(f"an image is (height, width, channels) uint8, got an entry of shape {self.shape} {self.dtype}")
 
     @property
     def size(self) -> int:
@@ -153,6 +172,7 @@ def _entry_from_json(data: Mapping[str, Any]) -> Entry:
         unit=str(data["unit"]),
         scale=_scale_from_json(data["scale"]),
         meaning=str(data["meaning"]),
+        role=str(data.get("role", "")),
     )
 
 
@@ -181,7 +201,9 @@ def _scale_from_json(scale: Any) -> float | tuple[float, ...]:
 
 def _entry_numbers(entry: Entry) -> dict[str, Any]:
     # float32 first: a scale that went through a file must hash like one that did not.
-    return {"shape": list(entry.shape), "dtype": entry.dtype, "scale": _rounded(entry.scales())}
+    numbers = {"shape": list(entry.shape), "dtype": entry.dtype, "scale": _rounded(entry.scales())}
+    # a role counts only where it is not the usual one, so that the hash of files without roles stays what it was
+    return numbers if entry.role == _usual_role(entry.shape, entry.dtype) else numbers | {"role": entry.role}
 
 
 def _rounded(scales: np.ndarray) -> list[float]:

@@ -12,6 +12,7 @@ from tandem.acting.operators import check_operator
 from tandem.actions import require_continuous
 from tandem.agents.sac import SACConfig
 from tandem.errors import ConfigError
+from tandem.observations import require_roles
 from tandem.types import Spec
 
 
@@ -100,3 +101,4 @@ class TrainConfig:
 def require_learnable(spec: Spec) -> None:
     """Refuse a task that RLPD cannot learn, before anything is written."""
     require_continuous(spec, "RLPD")
+    require_roles(spec, "RLPD")

@@ -37,8 +37,6 @@ class Collector:
                 f"environment '{self.spec.task}' resets by {mode}: PPO needs SAME_STEP, with what was seen last in info['final_obs']. "
                 f"A step that only resets would be learned from as if the policy had acted in it."
             )
-        if not self._layout.size:
-            raise ConfigError(f"task '{self.spec.task}' shows no float32 entry, and PPO learns from nothing else yet")
         self.rollout = Rollout(Shape(config.num_steps_per_env, config.num_envs, self._layout.size, self.spec.action_dim, memory_dim))
         self.normaliser = Normaliser(Moments.of(self._layout.size), np.inf if config.obs_clip is None else config.obs_clip)
         self.episodes = BatchEpisodes(config.num_envs)

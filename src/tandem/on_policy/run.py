@@ -23,7 +23,7 @@ from tandem.data.rollout import Rollout
 from tandem.envs.registry import TASKS, Reward, make_batch
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, SpecMismatch, TandemError
-from tandem.observations import Layout
+from tandem.observations import Layout, require_roles
 from tandem.off_policy.trainer import Progress, Watch
 from tandem.on_policy.advantages import Hindsight
 from tandem.on_policy.collector import Act, Collector
@@ -248,6 +248,7 @@ def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray
 def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) -> PPO | RecurrentPPO:
     """The agent of a task; entries that it may not see are left out. A task that PPO cannot learn is refused."""
     require_continuous(spec, "PPO")
+    require_roles(spec, "PPO")
     layout = Layout(spec)
     actor, critic = (tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries))
     agent = PPO(config.agent, layout.size, spec.action_dim, actor, critic, mirror)
