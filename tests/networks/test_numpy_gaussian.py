@@ -13,6 +13,7 @@ from tandem.errors import SpecMismatch
 from tandem.networks.gaussian import StdType
 from tandem.networks.normaliser import Moments, Normaliser
 from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
+from tandem.types import PolicySnapshot
 
 RAW = 30 * np.random.default_rng(0).standard_normal((128, 6), dtype=np.float32) + 5
 COLUMNS = (0, 2, 3, 5)
@@ -38,7 +39,7 @@ def learned(config: PPOConfig) -> tuple[PPO, PPOState]:
 def test_the_numpy_forward_equals_the_jax_forward(std_type: StdType, activation: str) -> None:
     agent, state = learned(dataclasses.replace(CONFIG, std_type=std_type, activation=activation))
     seen = normaliser()
-    acting = acting_policy(agent.policy_parameters(state, seen.mean, seen.std, seen.clip))
+    acting = acting_policy(PolicySnapshot(0, 0, agent.policy_parameters(state, seen.mean, seen.std, seen.clip), "gaussian"))
     assert isinstance(acting, NumpyGaussian)
     mean, std = jax.jit(lambda x: state.actor(x))(seen(RAW)[:, COLUMNS])
     ours = acting.gaussian(RAW)
@@ -53,7 +54,9 @@ def test_the_numpy_forward_equals_the_jax_forward(std_type: StdType, activation:
 
 def test_actions_are_bounded_float32_for_one_or_many() -> None:
     agent, state = learned(CONFIG)
-    acting = acting_policy(agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf))
+    acting = acting_policy(
+        PolicySnapshot(0, 0, agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf), "gaussian")
+    )
     assert (acting.observation_dim, acting.action_dim, acting.observation_clip) == (6, 3, np.inf)
     for x, shape in ((RAW[0], (3,)), (RAW, (128, 3)), (RAW.reshape(2, 64, 6), (2, 64, 3))):
         for action in (acting.mode(x), acting.sample(x, np.random.default_rng(0))):
@@ -62,7 +65,9 @@ def test_actions_are_bounded_float32_for_one_or_many() -> None:
 
 def test_entries_that_the_policy_may_not_see_do_not_change_what_it_does() -> None:
     agent, state = learned(CONFIG)
-    acting = acting_policy(agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf))
+    acting = acting_policy(
+        PolicySnapshot(0, 0, agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf), "gaussian")
+    )
     other = RAW.copy()
     other[:, [1, 4]] += 100
     assert np.array_equal(acting.mode(RAW), acting.mode(other))

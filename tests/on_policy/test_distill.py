@@ -81,13 +81,15 @@ def test_a_teacher_that_remembers_follows_the_students_episodes() -> None:
     agent = RecurrentPPO(PPO(config, 3, 2))
     parameters = agent.policy_parameters(agent.init(0), np.zeros(3, np.float32), np.ones(3, np.float32), np.inf)
     told = lesson(9, 0)
-    whole = Teacher(PolicySnapshot(1, 1, parameters), 4).actions(np.asarray(told.observations), np.asarray(told.ended))
-    halves = Teacher(PolicySnapshot(1, 1, parameters), 4)
+    whole = Teacher(PolicySnapshot(1, 1, parameters, "recurrent_gaussian"), 4).actions(
+        np.asarray(told.observations), np.asarray(told.ended)
+    )
+    halves = Teacher(PolicySnapshot(1, 1, parameters, "recurrent_gaussian"), 4)
     parts = [halves.actions(np.asarray(told.observations)[piece], np.asarray(told.ended)[piece]) for piece in (slice(0, 5), slice(5, 9))]
     np.testing.assert_array_equal(whole, np.concatenate(parts))
     # after an end it acts as at a beginning
     step, row = np.argwhere(np.asarray(told.ended)[:-1])[0]
-    alone = Teacher(PolicySnapshot(1, 1, parameters), 1).actions(
+    alone = Teacher(PolicySnapshot(1, 1, parameters, "recurrent_gaussian"), 1).actions(
         np.asarray(told.observations)[step + 1 :, row : row + 1], np.zeros((8 - step, 1), bool)
     )
     np.testing.assert_allclose(whole[step + 1, row], alone[0, 0], atol=1e-6)
@@ -127,7 +129,7 @@ def knows(column: int, entries: int) -> dict[str, np.ndarray]:
 
 def teacher_for(task: str, column: int, path: Path) -> Path:
     spec = spec_for(task)
-    write_policy(path, PolicySnapshot(1, 1, knows(column, Layout(spec).size)), spec, learned_by="hand")
+    write_policy(path, PolicySnapshot(1, 1, knows(column, Layout(spec).size), "gaussian"), spec, learned_by="hand")
     return path
 
 

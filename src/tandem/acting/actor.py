@@ -233,7 +233,7 @@ class Actor:
         snapshot = self._link.newest_policy(self.snapshot.version if self.snapshot else -1)
         if snapshot is not None:
             self._say(f"[ACTOR] Received network parameters update at step {self.steps}! (version {snapshot.version}, {snapshot.hash})")
-            self.snapshot, self._policy = snapshot, acting_policy(snapshot.parameters)
+            self.snapshot, self._policy = snapshot, acting_policy(snapshot)
             self._link.acting_with(snapshot)
             self._say("[ACTOR] Network parameters updated successfully!")
 
@@ -273,7 +273,7 @@ class Actor:
         self._random.bit_generator.state = json.loads(state["random"])
         if state["parameters"]:
             self.snapshot = PolicySnapshot(state["version"], state["learner_step"], state["parameters"])
-            self._policy = acting_policy(self.snapshot.parameters)
+            self._policy = acting_policy(self.snapshot)
         if state["env"] is None:
             self.begin()  # under its own source: what the old one sent after the checkpoint stays as it is
             return

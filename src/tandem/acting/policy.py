@@ -9,7 +9,7 @@ import numpy as np
 
 from tandem.acting.evaluate import Evaluation
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import ActingPolicy, NumpyRecurrent, acting_policy, remembers
+from tandem.networks.numpy_policy import ActingPolicy, NumpyRecurrent, numpy_policy
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
 from tandem.observations import Layout
 from tandem.runs.checkpoint import read_policy
@@ -45,7 +45,7 @@ def policy_file(path: Path, which: str = "best") -> Path:
 def policy_to_start_from(path: Path, spec: Spec) -> PolicySnapshot:
     """The policy of another run, or a word on why RLPD cannot start with it."""
     snapshot = load_policy(path, spec=spec)[0]
-    if remembers(snapshot.parameters):
+    if snapshot.kind == "recurrent_gaussian":
         raise ConfigError(
             f"RLPD cannot start from the policy of {path}: it has recurrent layers (actor_rnn_type of its PPO run), and acts by what it "
             f"remembers. SAC's policy sees the present alone, so there is nothing it could be made of that does the same. Train PPO "
@@ -86,8 +86,7 @@ def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> 
     """The policy as a function of observations: its most likely action, or a drawn one."""
     if isinstance(chosen, OnnxPolicy):
         return Acting(chosen, spec, stochastic_seed)
-    parameters = chosen.parameters
-    return Acting(NumpyRecurrent(parameters) if remembers(parameters) else acting_policy(parameters), spec, stochastic_seed)
+    return Acting(numpy_policy(chosen), spec, stochastic_seed)
 
 
 class PolicyOperator:

@@ -26,7 +26,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 import numpy as np
 
 from tandem.codec import CodecError, pack, unpack
-from tandem.types import PolicySnapshot
+from tandem.types import PolicySnapshot, policy_kind
 
 PROTOCOL = 2
 """Both ends must agree on it; a change of any message is a new number."""
@@ -481,7 +481,7 @@ class OtherProtocol(BadFrame):
 
 def pack_policy(snapshot: PolicySnapshot) -> bytes:
     """A policy as it lies in the run folder and as actors receive it."""
-    header = {"version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
+    header = {"version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash, "network": snapshot.kind}
     return _frame("policy", header, pack({name: np.asarray(value) for name, value in snapshot.parameters.items()}))
 
 
@@ -502,7 +502,10 @@ def _parse_policy(fields: Mapping[str, Any], payload: bytes) -> PolicySnapshot:
         raise BadFrame(f"policy {version}: {problem}"[:MAX_TEXT]) from None
     if not isinstance(parameters, dict) or not all(isinstance(value, np.ndarray) for value in parameters.values()):
         raise BadFrame(f"policy {version} is not a map of arrays")
-    snapshot = PolicySnapshot(version, learner_step, parameters)
+    try:
+        snapshot = PolicySnapshot(version, learner_step, parameters, policy_kind(fields.get("network"), parameters))
+    except ValueError as problem:
+        raise BadFrame(f"policy {version}: {problem}"[:MAX_TEXT]) from None
     if snapshot.hash != expected:
         raise BadFrame(f"policy {version} has the hash {snapshot.hash}, it was sent as {expected!r:.50}: damaged on the way")
     return snapshot

@@ -9,7 +9,7 @@ import numpy as np
 
 from tandem.errors import SpecMismatch
 from tandem.networks.normaliser import normalised
-from tandem.types import OBSERVATION_CLIP
+from tandem.types import OBSERVATION_CLIP, PolicySnapshot
 
 LAYER_NORM_EPSILON = 1e-6
 LOG_STD_SOFTNESS = 0.5
@@ -49,19 +49,21 @@ class ActingPolicy(Protocol):
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
 
 
-def remembers(parameters: Mapping[str, np.ndarray]) -> bool:
-    """Whether these are the parameters of a policy with memory (`NumpyRecurrent`)."""
-    return "rnn_type" in parameters
+def numpy_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent:
+    """The forward pass of a policy, by its kind."""
+    kinds = {"tanh_gaussian": NumpyPolicy, "gaussian": NumpyGaussian, "recurrent_gaussian": NumpyRecurrent}
+    return kinds[snapshot.kind](snapshot.parameters)
 
 
-def acting_policy(parameters: Mapping[str, np.ndarray]) -> ActingPolicy:
-    """The policy that these parameters are of: SAC's and a clone's are squashed by tanh, PPO's is clipped."""
-    if remembers(parameters):
+def acting_policy(snapshot: PolicySnapshot) -> ActingPolicy:
+    """The same for an actor that keeps no memory; a policy with memory is refused."""
+    policy = numpy_policy(snapshot)
+    if isinstance(policy, NumpyRecurrent):
         raise SpecMismatch(
-            "this policy has recurrent layers, and acts by what it remembers as well as by what it sees: whoever acts with it must keep "
-            "its memory for it and begin anew with every episode (`NumpyRecurrent`), which is not done here"
+            "this policy has recurrent layers and acts by its memory as well as by its observation. The memory must be kept for it and "
+            "begin anew with every episode (`NumpyRecurrent`), which is not done here"
         )
-    return NumpyGaussian(parameters) if "normaliser/mean" in parameters else NumpyPolicy(parameters)
+    return policy
 
 
 class NumpyPolicy:

@@ -21,9 +21,9 @@ import numpy as np
 
 from tandem.actions import ActionLayout
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS, NumpyRecurrent, remembers
+from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS, NumpyRecurrent
 from tandem.observations import Layout
-from tandem.types import OBSERVATION_CLIP, Spec
+from tandem.types import OBSERVATION_CLIP, PolicyKind, PolicySnapshot, Spec
 
 OPSET = 17
 IR_VERSION = 8
@@ -45,9 +45,9 @@ def packages() -> tuple[Any, Any]:
     return onnx, onnxruntime
 
 
-def squash_of(parameters: Parameters) -> str:
-    """What makes an action of mean + std * noise: SAC's and a clone's policy is squashed by tanh, PPO's clipped to [-1, 1]."""
-    return "clip" if "normaliser/mean" in parameters else "tanh"
+def squash_of(kind: PolicyKind) -> str:
+    """How mean + std * noise becomes an action: RLPD's and a clone's policy is squashed by tanh, PPO's is clipped to [-1, 1]."""
+    return "tanh" if kind == "tanh_gaussian" else "clip"
 
 
 def input_names(parameters: Parameters, spec: Spec) -> tuple[str, ...]:
@@ -57,17 +57,17 @@ def input_names(parameters: Parameters, spec: Spec) -> tuple[str, ...]:
     return tuple(name for name in layout.names if columns & set(layout.columns([name]).tolist()))
 
 
-def policy_graph(parameters: Parameters, spec: Spec, metadata: Mapping[str, str]) -> Any:
+def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, str]) -> Any:
     """The whole policy as an `onnx.ModelProto`, with this metadata."""
     onnx, _ = packages()
-    graph = _Graph()
-    h = _seen(graph, parameters, spec)
-    if remembers(parameters):
+    graph, parameters, squash = _Graph(), snapshot.parameters, squash_of(snapshot.kind)
+    h = _seen(graph, parameters, spec, squash)
+    if snapshot.kind == "recurrent_gaussian":
         h = _recurrent(graph, parameters, h)
     h = _trunk(graph, parameters, h)
     mean = graph.node("Gemm", h, *graph.weights(parameters, "mean"), output="mean")
-    _std(graph, parameters, h, mean)
-    _action(graph, squash_of(parameters), mean, spec)
+    _std(graph, parameters, h, mean, squash)
+    _action(graph, squash, mean, spec)
 
     helper, number = onnx.helper, onnx.TensorProto.FLOAT
     names = input_names(parameters, spec)
@@ -78,7 +78,7 @@ def policy_graph(parameters: Parameters, spec: Spec, metadata: Mapping[str, str]
         )
     inputs = [helper.make_tensor_value_info(name, number, ["batch", *spec.observation[name].shape]) for name in names]
     outputs = [helper.make_tensor_value_info(name, number, ["batch", spec.action_dim]) for name in OUTPUTS]
-    if remembers(parameters):
+    if snapshot.kind == "recurrent_gaussian":
         shape = ["batch", NumpyRecurrent(parameters).memory_size]
         inputs.append(helper.make_tensor_value_info(MEMORY_IN, number, shape))
         outputs.append(helper.make_tensor_value_info(MEMORY_OUT, number, shape))
@@ -131,7 +131,7 @@ def _columns(parameters: Parameters, layout: Layout) -> np.ndarray:
     return np.asarray(parameters["columns"]) if "columns" in parameters else np.arange(layout.size)
 
 
-def _seen(graph: _Graph, parameters: Parameters, spec: Spec) -> str:
+def _seen(graph: _Graph, parameters: Parameters, spec: Spec, squash: str) -> str:
     """From named entries to what the first layer gets: side by side, scaled, and clipped or normalised."""
     layout, names = Layout(spec), input_names(parameters, spec)
     columns, there = _columns(parameters, layout), layout.columns(names)
@@ -141,7 +141,7 @@ def _seen(graph: _Graph, parameters: Parameters, spec: Spec) -> str:
         places = np.array([int(np.flatnonzero(there == column)[0]) for column in columns], np.int64)
         x = graph.node("Gather", x, graph.constant("columns", places), axis=1)
     x = graph.node("Div", x, graph.number("scales", layout.scales[columns]))
-    if squash_of(parameters) == "tanh":
+    if squash == "tanh":
         return graph.clip(x, "observation_clip", -OBSERVATION_CLIP, OBSERVATION_CLIP)
     x = graph.node("Sub", x, graph.number("normaliser/mean", parameters["normaliser/mean"]))
     x = graph.node("Div", x, graph.number("normaliser/std", parameters["normaliser/std"]))
@@ -204,13 +204,13 @@ def _activation(graph: _Graph, which: int, x: str) -> str:
     return graph.node("Mul", x, graph.node("Sigmoid", x)) if name == "swish" else graph.node(name, x)
 
 
-def _std(graph: _Graph, parameters: Parameters, h: str, mean: str) -> None:
+def _std(graph: _Graph, parameters: Parameters, h: str, mean: str, squash: str) -> None:
     """The spread: one for all observations, or of a layer of its own whose answer is bounded."""
     if "std" in parameters:
         graph.node("Expand", graph.number("std", parameters["std"]), graph.node("Shape", mean), output="std")
         return
     low, high = np.log(parameters["std_range"])
-    if squash_of(parameters) == "tanh":
+    if squash == "tanh":
         raw = graph.node("Gemm", h, *graph.weights(parameters, "log_std"))
         graph.node("Exp", graph.clip(raw, "log_std_range", low, high), output="std")
         return

@@ -20,12 +20,12 @@ from tandem.agents.ppo import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import NumpyRecurrent, acting_policy, remembers
+from tandem.networks.numpy_policy import NumpyRecurrent, numpy_policy
 from tandem.networks.recurrent import RNNType
 from tandem.on_policy.collector import Collector, forgotten
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.rollout_model import reading_of
-from tandem.on_policy.run import FEW, agent_for
+from tandem.on_policy.run import FEW, agent_for, policy_kind_of
 from tandem.runs.checkpoint import write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
@@ -139,8 +139,7 @@ class Teacher:
     """What another policy would have done, whatever kind it is of; its memory follows the student's episodes."""
 
     def __init__(self, snapshot: PolicySnapshot, num_envs: int) -> None:
-        parameters = snapshot.parameters
-        self._policy = NumpyRecurrent(parameters) if remembers(parameters) else acting_policy(parameters)
+        self._policy = numpy_policy(snapshot)
         self._memory = self._policy.begin(num_envs) if isinstance(self._policy, NumpyRecurrent) else np.zeros((num_envs, 0), np.float32)
 
     def actions(self, seen: np.ndarray, ended: np.ndarray) -> np.ndarray:
@@ -218,7 +217,7 @@ class DistillRun:
         self._version = self.run.next_version()
         normaliser, state = self.collector.normaliser, self.networks._replace(actor=self.student.actor)
         parameters = self.agent.policy_parameters(state, normaliser.mean, normaliser.std, normaliser.clip)
-        return PolicySnapshot(self._version, self.iterations, parameters)
+        return PolicySnapshot(self._version, self.iterations, parameters, policy_kind_of(self.agent.config))
 
     def _evaluate(self, loss: float) -> None:
         """On seeds of its own, without noise; the best student is kept."""

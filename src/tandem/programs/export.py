@@ -17,7 +17,7 @@ from tandem.acting.policy import policy_file
 from tandem.actions import ActionLayout
 from tandem.errors import ConfigError, DataError
 from tandem.files import write_atomically
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, NumpyRecurrent, acting_policy, remembers
+from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, NumpyRecurrent, numpy_policy
 from tandem.networks.onnx_graph import MEMORY_OUT, input_names, policy_graph, squash_of
 from tandem.networks.onnx_policy import FORMAT, OnnxPolicy, from_bytes, graph_hash
 from tandem.observations import Layout
@@ -77,13 +77,13 @@ def onnx_bytes(snapshot: PolicySnapshot, spec: Spec, kind: str) -> bytes:
         "units": json.dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": ActionLayout.of(spec).unit}),
         "control_hz": f"{spec.control_hz:g}",
         "kind": kind,
-        "squash": squash_of(parameters),
+        "squash": squash_of(snapshot.kind),
         "policy_version": str(snapshot.version),
         "learner_step": str(snapshot.learner_step),
         "policy_hash": snapshot.hash,
         "tandem": __version__,
     }
-    model = policy_graph(parameters, spec, metadata)
+    model = policy_graph(snapshot, spec, metadata)
     model.metadata_props.add(key="graph_hash", value=graph_hash(model))
     return model.SerializeToString()
 
@@ -92,7 +92,7 @@ def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
     """Observations to compare on, in their own units: likely ones, unlikely ones, and the edges."""
     layout, random = Layout(spec), np.random.default_rng(0)
     centre, spread = np.zeros(layout.size, np.float32), np.ones(layout.size, np.float32)
-    if "normaliser/mean" in snapshot.parameters:
+    if snapshot.kind != "tanh_gaussian":  # PPO's sees through a normaliser
         columns = snapshot.parameters["columns"]
         centre[columns], spread[columns] = snapshot.parameters["normaliser/mean"], snapshot.parameters["normaliser/std"]
     noise = random.standard_normal((ROWS, layout.size), dtype=np.float32)
@@ -109,7 +109,7 @@ def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
 
 def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observations: Observation) -> float:
     """The largest difference between the actions on the likely observations; any output beyond the tolerance is refused with its place."""
-    live = _live(snapshot)
+    live = numpy_policy(snapshot)
     x = Layout(spec).flatten(observations, live.observation_clip)
     memory = policy.begin(len(x))
     if policy.memory_size:  # as it may be in the middle of an episode; what a unit remembers is between -1 and 1 or a little more
@@ -122,12 +122,6 @@ def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observatio
         for name, wanted in expected.items():
             _refuse_difference(name, told[name], wanted[rows], allowed[rows], rows.start)
     return float(np.abs(policy.mode(observations, memory)[0] - expected["action"])[:ROWS].max())
-
-
-def _live(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent:
-    live = NumpyRecurrent(snapshot.parameters) if remembers(snapshot.parameters) else acting_policy(snapshot.parameters)
-    assert isinstance(live, (NumpyPolicy, NumpyGaussian, NumpyRecurrent))
-    return live
 
 
 def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x: np.ndarray, memory: np.ndarray) -> dict[str, np.ndarray]:
