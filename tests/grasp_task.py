@@ -40,5 +40,5 @@ class Pictured(Reach):
 @pytest.fixture
 def odd_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, task in (("grasp", Grasp), ("pictured", Pictured)):
-        monkeypatch.setitem(registry.TASKS, name, registry.Registered(task, None, None, "a test"))
+        monkeypatch.setitem(registry.TASKS, name, registry.Registered(task, "a test"))
     yield

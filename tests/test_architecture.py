@@ -79,6 +79,40 @@ def test_imports_point_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_nothing_outside_of_envs_names_a_task() -> None:
+    """Everything that others may know of a task stands in its registration."""
+    tasks = {"reach", "gear_assembly", "cartpole", "recall", "locomotion", "arm"}
+    wrong = []
+    for file in PACKAGE.rglob("*.py"):
+        if file.relative_to(PACKAGE).parts[0] == "envs":
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            wrong += [
+                f"{file.relative_to(PACKAGE)}: {m}" for m in modules if m.split(".")[:2] == ["tandem", "envs"] and tasks & set(m.split("."))
+            ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_environment_is_asked_for_attributes_that_it_may_not_have() -> None:
+    """`hasattr` and `getattr` with a default are left to the file that translates foreign environments."""
+    for file in PACKAGE.rglob("*.py"):
+        if file.name == "foreign.py" or file.relative_to(PACKAGE).parts[0] not in (
+            "envs",
+            "teleop",
+            "acting",
+            "on_policy",
+            "off_policy",
+            "programs",
+        ):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                sniffs = node.func.id == "hasattr" or (node.func.id == "getattr" and len(node.args) == 3)
+                assert not sniffs, f"{file.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}"
+
+
 def test_what_a_robots_computer_runs_does_not_import_jax() -> None:
     code = f"import sys, {', '.join(WITHOUT_JAX)}; sys.exit('jax' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -199,11 +199,11 @@ def play(
     if not screen and sys.platform == "linux":
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
     from tandem.actions import ActionLayout
-    from tandem.envs.registry import TASKS, make_env, make_expert
+    from tandem.envs.registry import make_env, make_expert, registered
     from tandem.programs.play import film_episodes, show_live
     from tandem.teleop.operator import RandomActions, Still
 
-    if policy is not None or (what not in TASKS and Path(what).exists()):
+    if policy is not None or (registered(what) is None and Path(what).exists()):
         chosen, spec = _policy_for(what, policy)
         from tandem.acting.policy import PolicyOperator
 

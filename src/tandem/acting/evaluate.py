@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from tandem.envs.registry import TASKS, make_env
+from tandem.envs.registry import make_env, registered
 from tandem.envs.task_env import TaskEnv
 from tandem.types import Observation, Spec
 
@@ -75,7 +75,7 @@ def evaluate(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None]
 
     `turn` is called before each step: an evaluation may take long, and its caller may have to show that it is alive.
     """
-    rows = MAX_ROWS if task in TASKS else 1  # a Gymnasium environment is stepped alone: it shares no threads with others
+    rows = MAX_ROWS if registered(task) is not None else 1  # a Gymnasium environment is stepped alone, and made once
     env, parts = None, []
     for start in range(0, len(seeds), rows):
         chosen = seeds[start : start + rows]

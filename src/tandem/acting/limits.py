@@ -11,65 +11,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from tandem.actions import ActionLayout
-from tandem.envs.arm import ControlLimits
-from tandem.envs.gear_assembly.task import CONTROL as GEAR_CONTROL
-from tandem.envs.reach import CONTROL as REACH_CONTROL
+from tandem.envs.limits import LimitSettings
+from tandem.envs.registry import registered
 from tandem.errors import ConfigError
 from tandem.files import read_toml
 from tandem.types import Observation, Spec
 
 
-@dataclass(frozen=True)
-class LimitSettings:
-    """What holds for one task; an empty entry limits nothing."""
-
-    speed: tuple[float, ...] = ()
-    """Largest speed of the command along each axis of the action (m/s, rad/s)."""
-    position: str = ""
-    """Observation entry whose first numbers are the measured position along the axes of the action."""
-    offset: str = ""
-    """Observation entry with the command minus that position, where there is one."""
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    """The workspace, in the units of `position`; as many numbers each as axes it bounds."""
-    wrench: str = ""
-    """Observation entry whose first three numbers are the force of the world on the tool (N), along the axes of the action."""
-    force: float = 0.0
-    """Newtons beyond which no action pushes further against what pushes back."""
-    stall_s: float = 2.0
-    """Seconds after which a step counts as hanging and motion is stopped; 0: never."""
-    reset_s: float = 60.0
-    """The same for a reset, which may have to drive a robot to its start; 0: never."""
-
-
-def _of_control(control: ControlLimits, axes: int, hz: float, **entries: Any) -> LimitSettings:
-    speed = tuple(step * hz for step in control.action_scale[:axes])
-    return LimitSettings(speed=speed, low=control.workspace_low[:axes], high=control.workspace_high[:axes], **entries)
-
-
-LIMITS = {
-    "gear_assembly": _of_control(GEAR_CONTROL, 6, 10.0, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0),
-    "reach": _of_control(REACH_CONTROL, 3, 10.0, position="tcp_position", offset="command_offset"),
-}
-"""What holds for a task at the pace of the real world unless a file says otherwise."""
-
-
 def settings_for(task: str, realtime: bool, file: Path | None = None) -> LimitSettings:
-    """Those of the file, else the task's own on a robot; a simulation at a fast pace is kept by its task alone."""
+    """The limits of the file, else the task's own on a robot; a simulation at a fast pace is limited by its task alone."""
+    entry = registered(task)
+    own = entry.limits if entry is not None else LimitSettings()
     if file is None:
-        return LIMITS.get(task, LimitSettings()) if realtime else LimitSettings(stall_s=0.0, reset_s=0.0)
-    told = read_toml(file, "file of limits")
+        return own if realtime else LimitSettings(stall_s=0.0, reset_s=0.0)
+    given = read_toml(file, "file of limits")
     known = {item.name for item in fields(LimitSettings)}
-    unknown = sorted(set(told) - known)
+    unknown = sorted(set(given) - known)
     if unknown:
         raise ConfigError(f"the file of limits {file} has unknown entries {unknown}; there are {', '.join(sorted(known))}")
-    given = {name: tuple(float(v) for v in value) if isinstance(value, list) else value for name, value in told.items()}
-    return replace(LIMITS.get(task, LimitSettings()), **given)
+    return replace(own, **{name: tuple(float(v) for v in value) if isinstance(value, list) else value for name, value in given.items()})
 
 
 @dataclass

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tandem.actions import ActionLayout
-from tandem.envs.registry import TASKS, make_corrector
+from tandem.envs.registry import TASKS, make_corrector, registered
 from tandem.errors import ConfigError
 from tandem.teleop.devices import Gamepad, SpaceMouse
 from tandem.teleop.mapping import Mapping
@@ -55,11 +55,11 @@ def scripted_people(spec: Spec, count: int, seed: int, manner: Manner | None = N
 
 def distance_of(task: str) -> Callable[..., float]:
     """How far from done a task looks, from what the policy sees."""
-    distance = TASKS[task].distance if task in TASKS else None
-    if distance is None:
+    entry = registered(task)
+    if entry is None or entry.distance is None:
         known = ", ".join(name for name, entry in TASKS.items() if entry.distance is not None)
         raise ConfigError(f"nobody wrote a scripted person for '{task}'; there is one for {known}")
-    return distance
+    return entry.distance
 
 
 def open_hand(name: str, spec: Spec, mapping: Path | None = None) -> Hand | None:

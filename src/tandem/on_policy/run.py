@@ -20,7 +20,7 @@ from tandem.agents.ppo import PPO, PPOConfig, Samples
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout
-from tandem.envs.registry import TASKS, Reward, make_batch
+from tandem.envs.registry import Reward, make_batch, registered
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, SpecMismatch, TandemError
 from tandem.observations import Layout, require_roles
@@ -291,7 +291,8 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
 
 
 def _reward(config: OnPolicyConfig) -> Reward | None:
-    return config.reward or ("dense" if config.task in TASKS and "dense" in TASKS[config.task].rewards else None)
+    entry = registered(config.task)
+    return config.reward or ("dense" if entry is not None and "dense" in entry.rewards else None)
 
 
 def _with_state_kept(parts: OnPolicyRun, problem: TandemError) -> TandemError:

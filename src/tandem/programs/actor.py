@@ -30,7 +30,7 @@ from tandem.acting.policy import act_with, load_any_policy
 from tandem.acting.rewards import reward_source
 from tandem.acting.view_stream import ViewStream
 from tandem.actions import ActionLayout
-from tandem.envs.registry import TASKS, make_env
+from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
@@ -184,7 +184,8 @@ def _check_pace(args: ActorArgs, env: TaskEnv) -> None:
 
 
 def _camera(task: str) -> str | None:
-    return TASKS[task].camera if task in TASKS else None
+    entry = registered(task)
+    return None if entry is None else entry.camera
 
 
 def _own_seed(seed: int, source: str) -> int:

@@ -32,7 +32,7 @@ from tandem.acting.view_stream import ViewStream
 from tandem.actions import ActionLayout
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
-from tandem.envs.registry import TASKS, make_env
+from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
 from tandem.link.client import ActorClient
@@ -116,7 +116,8 @@ class Teacher:
         layout = ActionLayout.of(self.spec)
         self._steering = Steering(layout, Still(layout), hand)
         self._limits = Limits(self.spec, settings_for(self.spec.task, realtime=True))
-        camera = TASKS[self.spec.task].camera if self.spec.task in TASKS else None
+        entry = registered(self.spec.task)
+        camera = None if entry is None else entry.camera
         self.cameras = CameraStream(env, client, say)
         scenery = lambda: Scenery(env, layout.axes, camera)  # noqa: E731  made when somebody watches
         self._views = ViewStream(self, client, scenery, take_picture=self.cameras.take)
