@@ -12,7 +12,7 @@ from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.registry import make, make_batch
 from tandem.envs.task import Task
 from tandem.errors import ConfigError
-from tests.contracts import TaskContract
+from tandem.testing import TaskContract
 
 ROWS, STEPS = 3, 1100
 FALLS = {name for name, rules in RULES.items() if rules.healthy is not None}

@@ -91,7 +91,8 @@ class BatchEnv(VectorEnv):
 
     def begin(self, rows: np.ndarray) -> Observation:
         """New episodes in these rows (indices in rising order); returns the observation of all rows, copied."""
-        self._begin(rows)
+        if len(rows):
+            self._begin(rows)
         return {name: values.copy() for name, values in self._last.items()}
 
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:

@@ -194,6 +194,8 @@ class GymnasiumEnv:
         raise _cannot_be_saved(self.spec)
 
     def render(self) -> np.ndarray:
+        if not self.capabilities.renders:
+            raise RenderingUnavailable(f"environment '{self.spec.task}' was made without render_mode='rgb_array', so it draws no picture.")
         try:
             picture = self._envs[0].render()
         except gymnasium.error.DependencyNotInstalled as problem:
