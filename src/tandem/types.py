@@ -330,7 +330,7 @@ class ForeignPolicy:
 
     hash: str
     version: int = -1
-    """Versions are counted by the run that learns, and this one is none of them."""
+    """Versions are counted by the run that learns; this policy has none."""
 
 
 PolicyKind = Literal["tanh_gaussian", "gaussian", "recurrent_gaussian"]

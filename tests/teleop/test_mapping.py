@@ -57,7 +57,7 @@ def test_the_shoulder_button_holds_and_other_buttons_ask(mapping: Mapping) -> No
     assert mapping.held_by_pad(buttons) and mapping.button_commands("pad", buttons) == {"success"}
     buttons[4] = 1.0  # fine
     np.testing.assert_allclose(mapping.axes_from_pad([-1, 0, 0, 0], buttons)[:2], [0, 0.15], atol=1e-6)
-    assert mapping.key_command("Escape") == "stop" and mapping.key_command("KeyW") == ""
+    assert mapping.tables["key_commands"]["Escape"] == "stop" and "KeyW" not in mapping.tables["key_commands"]
 
 
 def test_who_faces_the_robot_turns_the_axes_and_not_their_length(mapping: Mapping) -> None:

@@ -48,7 +48,7 @@ class OwnActing(Protocol):
 
 @dataclass(frozen=True)
 class OwnPolicy:
-    """A policy that the actor brought along and keeps, whatever the learner publishes."""
+    """A policy that the actor was started with and keeps, whatever the learner publishes."""
 
     act: OwnActing
     known_as: ForeignPolicy
@@ -214,7 +214,7 @@ class Actor:
             raise type(problem)(f"{problem} The last {len(self._trace)} steps are kept: `tandem doctor replay {kept}`.") from problem
 
     def _reset(self, rows: Sequence[int], seeds: Sequence[int] | None = None) -> None:
-        """New episodes in these rows, for everything that has to know of it."""
+        """Start new episodes in these rows: environment, operators, recorders, policy memory, reward source."""
         self._observation = self.env.reset(rows, seeds)
         for row in rows:
             self._ended[row] = False
@@ -246,7 +246,7 @@ class Actor:
 
     @property
     def observation(self) -> Observation:
-        """Of row 0, as the next action will answer it."""
+        """The observation of row 0 that the next action answers."""
         return _row(self._observation, 0)
 
     @property

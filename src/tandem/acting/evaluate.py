@@ -1,4 +1,4 @@
-"""How good is a policy by itself? Episodes on seeds of their own, deterministic or stochastic, success with an interval."""
+"""Evaluation of a policy: episodes on seeds of their own, deterministic or stochastic, success with an interval."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from tandem.types import Observation, Spec
 SELECTION_SEEDS = 1_000_000
 """Episodes by which checkpoints are compared and training is stopped."""
 FINAL_SEEDS = 2_000_000
-"""Episodes that nothing was chosen by; the figure to report."""
+"""Episodes that were used for no choice; the figure to report."""
 MAX_ROWS = 128
 
 Act = Callable[[Observation], np.ndarray]
-"""Observations of N rows -> actions (N, action_dim). What remembers has a method `reset`, for new episodes in all rows."""
+"""Observations of N rows -> actions (N, action_dim). A policy with memory has a method `reset`, for new episodes in all rows."""
 
 
 @runtime_checkable
 class Remembering(Protocol):
-    """Acts by what it has seen since its last `reset`."""
+    """Acts by its memory since the last `reset`."""
 
     def reset(self) -> None: ...
 
@@ -43,7 +43,7 @@ class Interval:
 
 
 def wilson(successes: int, trials: int, z: float = 1.96) -> Interval:
-    """Right also for none or all of a few, where the usual formula says plus or minus nothing."""
+    """Correct also for 0 or all successes of a few trials, where the usual formula gives an interval of width 0."""
     if trials == 0:
         return Interval(math.nan, 0.0, 1.0)
     share = successes / trials
@@ -104,11 +104,11 @@ def _evaluate_rows(env: TaskEnv, act: Act, seeds: Sequence[int], turn: Callable[
 
 
 def _begin(act: Act) -> None:
-    """No episode may know anything of the one before it."""
+    """Clear the memory: no episode may depend on the one before it."""
     if isinstance(act, Remembering):
         act.reset()
 
 
 def has_success(spec: Spec) -> bool:
-    """Whether success is a notion of the task; a foreign environment has only its return."""
+    """Whether the task defines success; a foreign environment has only its return."""
     return spec.return_range is not None

@@ -45,7 +45,7 @@ class Limits:
     counts: dict[str, int] = field(default_factory=lambda: {"speed": 0, "workspace": 0, "force": 0})
     """Actions that each limit has changed so far."""
     notice: str = ""
-    """What was changed in the last action, in words; empty if nothing was."""
+    """What the limits changed in the last action, in words; empty if nothing."""
 
     def __post_init__(self) -> None:
         settings, spec, layout = self.settings, self.spec, ActionLayout.of(self.spec)

@@ -1,4 +1,4 @@
-"""May this step be learned from? A reason in words if not; journal, demos and imports all ask here."""
+"""Whether a step may be learned from, with the reason if not; journal, demos and imports all use it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Validator:
     """Says of each step of one spec why it cannot be used, naming entry and index.
 
     A sound step pays for one finiteness test over all its numbers together; only a step that
-    fails anything is looked at entry by entry, to name the place.
+    fails anything is checked entry by entry, to name the place.
     """
 
     def __init__(self, spec: Spec):

@@ -26,7 +26,7 @@ from tandem.types import Entry, Observation, Spec
 
 
 def observation_space(spec: Spec) -> gymnasium.spaces.Dict:
-    """Unbounded boxes: observations are raw values in their units, scales are the learner's business. Pictures are bytes."""
+    """Unbounded boxes: observations are raw values in their units, scaling is left to the learner. Images are bytes."""
     return gymnasium.spaces.Dict({name: _box(entry) for name, entry in spec.observation.items()})
 
 
@@ -99,7 +99,7 @@ class BatchEnv(VectorEnv):
         actions = self._layout.checked(actions, (self.num_envs,), self.task_spec.task)
         rows: Rows = np.flatnonzero(~self._standing) if self._standing.any() else ALL
         if isinstance(rows, slice) or len(rows):
-            reward, terminated, truncated, info = self._live(rows, actions[rows])
+            reward, terminated, truncated, info = self._advance(rows, actions[rows])
         else:
             reward, (terminated, truncated, success) = np.zeros(self.num_envs), (np.zeros(self.num_envs, bool) for _ in range(3))
             info: dict[str, Any] = {"success": success}
@@ -111,7 +111,7 @@ class BatchEnv(VectorEnv):
                 self._begin(np.flatnonzero(ended))
         return {name: values.copy() for name, values in self._last.items()}, reward, terminated, truncated, info
 
-    def _live(self, rows: Rows, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def _advance(self, rows: Rows, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One step of these rows; nothing happens in the others."""
         self.task.advance(rows, actions, self._streams_of(rows))
         self._check_warnings(rows)
@@ -126,7 +126,7 @@ class BatchEnv(VectorEnv):
         return reward, terminated, truncated, info
 
     def set_elapsed(self, steps: np.ndarray) -> None:
-        """Let each row's episode be so many steps old already, so that rows that began together do not all end together."""
+        """Set the age of each row's episode in steps, so that rows that began together do not all end together."""
         steps = np.asarray(steps)
         limit = self.task_spec.max_episode_steps
         if steps.shape != (self.num_envs,) or steps.min() < 0 or steps.max() >= limit:
@@ -157,7 +157,7 @@ class BatchEnv(VectorEnv):
             self._last[name][rows] = values
 
     def _spread(self, rows: Rows, values: np.ndarray) -> np.ndarray:
-        """Values of some rows as those of all, copied, zero where there is none."""
+        """Values of some rows as an array of all rows, zero in the others."""
         if isinstance(rows, slice):
             return values.copy()
         spread = np.zeros((self.num_envs, *values.shape[1:]), values.dtype)

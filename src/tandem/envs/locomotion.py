@@ -50,7 +50,7 @@ def _walker(qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
 
 
 def _ant(qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
-    del qvel  # a number that is none is SimulationDiverged here
+    del qvel  # NaN or infinity raises SimulationDiverged here
     return (qpos[:, 2] >= 0.2) & (qpos[:, 2] <= 1.0)
 
 

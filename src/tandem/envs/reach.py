@@ -16,7 +16,7 @@ CENTRE = np.array([0.5, 0.0, 0.25])
 """Middle of the box in which everything happens (m)."""
 HALF_BOX = 0.1
 TOLERANCE = 0.025
-"""How close is there (m)."""
+"""Distance at which the ball counts as reached (m)."""
 CONTROL = ControlLimits(
     action_scale=(0.03,) * 3 + (0.05,) * 3,
     leash=(0.05,) * 3 + (0.1,) * 3,
@@ -115,7 +115,7 @@ def reach_distance(observation: Observation) -> float:
 
 
 class ReachExpert:
-    """Goes to the ball with a trembling hand, not at full speed."""
+    """Goes to the ball with noise, not at full speed."""
 
     name = "scripted"
 

@@ -136,7 +136,7 @@ def registered(name: str) -> Registered | None:
     module, _, alone = name.rpartition(":")
     if not module:
         return TASKS.get(name)
-    with contextlib.suppress(ModuleNotFoundError):  # said with what to do by whoever makes it
+    with contextlib.suppress(ModuleNotFoundError):  # `make_env` reports it
         importlib.import_module(module)
     return TASKS[alone] if alone in _OWN else None
 

@@ -195,7 +195,7 @@ class GearAssembly(Task):
     def judge(self, rows: Rows) -> Judgement:
         place = self.true_place(rows)
         seated = (place[:, 2] < self.options.seated_height) & (np.hypot(place[:, 0], place[:, 1]) < self.options.seated_radius)
-        self.levels.lived(rows, seated)
+        self.levels.finished_step(rows, seated)
         if self.reward == "dense":
             return judged(seated, self._costs(rows, place), DENSE)
         return Judgement(reward=seated.astype(float), terminated=seated, success=seated)
