@@ -24,14 +24,16 @@ QUIET = Display("quiet")
 )
 @pytest.mark.parametrize("learner", ["RLPD --sync", "RLPD", "PPO", "cloning"])
 def test_what_cannot_be_learned_is_refused_before_there_is_a_folder(learner: str, task: str, says: str, tmp_path: Path) -> None:
-    run, config = tmp_path / "run", TrainConfig(task=task)
+    run = tmp_path / "run"
+    # short, so that a learner that does not refuse it fails this test soon
+    config = TrainConfig(task=task, max_steps=1, max_minutes=0.05, eval_period=0, final_episodes=0)
     with pytest.raises(ConfigError, match=says):
         if learner == "RLPD --sync":
             train(config, run, QUIET)
         elif learner == "RLPD":
             train_here(TrainArgs(config=config), config, run, QUIET)
         elif learner == "PPO":
-            train_ppo(OnPolicyConfig(task=task, num_envs=2), run, QUIET)
+            train_ppo(OnPolicyConfig(task=task, num_envs=2, max_iterations=1, final_episodes=0), run, QUIET)
         else:
             clone_demos(CloneArgs(task, (tmp_path / "none.db",)), run, QUIET)
     assert not run.exists()
