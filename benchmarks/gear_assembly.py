@@ -18,16 +18,17 @@ import tyro
 from benchmarks.plots import success_curves
 from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import wilson
+from tandem.actions import ActionLayout
 from tandem.agents.bc import BCConfig
 from tandem.data.report import inspect
-from tandem.envs.registry import make_env, make_expert
+from tandem.envs.registry import make_env, make_expert, spec_for
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
 from tandem.programs.record import play_episode, record_demos
 from tandem.runs.display import Display
 from tandem.seeding import episode_seeds
-from tandem.teleop.operator import Fumbling
+from tandem.teleop.operator import RandomActions
 
 TASK = "gear_assembly"
 DEMOS = 25
@@ -76,7 +77,7 @@ def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = F
     results = [one_seed(seed, runs, display, quick) for seed in seeds]
     episodes = results[0]["rlpd"]["deterministic"]["episodes"]
     total = episodes * len(seeds)
-    random_action = Fumbling(6, 0)
+    random_action = RandomActions(ActionLayout.of(spec_for(TASK)), 0)
     expert, chance = by_operator(make_expert(TASK, 0), episodes), by_operator(random_action, episodes)
 
     def pooled(kind: str, manner: str) -> int:

@@ -31,7 +31,7 @@ from tandem.agents.sac import SAC, SACState
 from tandem.agents.sac_config import RLPD_PUBLISHED, SACConfig
 from tandem.data.mixing import Mixture
 from tandem.data.replay import Replay
-from tandem.types import Entry, Spec, Transition
+from tandem.types import Continuous, Entry, Spec, Transition
 
 OBSERVATION_DIM, ACTION_DIM, BATCH_SIZE, TRANSITIONS = 30, 7, 256, 4000
 LIKE_SBX = dataclasses.replace(SACConfig(), activation="relu", actor_layer_norm=False, backup_entropy=True)
@@ -72,7 +72,9 @@ class Learner:
 
 
 def _filled(seed: int) -> Replay:
-    spec = Spec("benchmark", {"state": Entry((OBSERVATION_DIM,))}, Entry((ACTION_DIM,)), control_hz=10.0, max_episode_steps=100)
+    spec = Spec(
+        "benchmark", {"state": Entry((OBSERVATION_DIM,))}, (Continuous("joints", ACTION_DIM),), control_hz=10.0, max_episode_steps=100
+    )
     replay, random = Replay(spec, TRANSITIONS), np.random.default_rng(seed)
     for step in range(TRANSITIONS):
         seen, then = random.standard_normal((2, OBSERVATION_DIM), dtype=np.float32)

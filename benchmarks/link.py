@@ -41,7 +41,7 @@ from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.messages import pack_policy
 from tandem.link.trainer_end import TrainerEnd
 from tandem.runs.folder import RunFolder
-from tandem.types import Entry, PolicySnapshot, Spec, Transition
+from tandem.types import Continuous, Entry, PolicySnapshot, Spec, Transition
 
 TARGETS = {
     "publish_to_applied_ms_p99": ("<=", 50.0),
@@ -56,7 +56,7 @@ STATE_SPEC = Spec(
     task="benchmark",
     observation={name: Entry((6,)) for name in ("tcp_pose", "tcp_velocity", "wrench", "command_offset", "previous_action")}
     | {"gear_phase": Entry((2,))},
-    action=Entry((6,)),
+    action=(Continuous("arm", 6),),
     control_hz=10.0,
     max_episode_steps=100,
     return_range=(0.0, 1.0),
@@ -65,7 +65,7 @@ STATE_SPEC = Spec(
 IMAGE_SPEC = Spec(
     task="benchmark",
     observation={"state": Entry((14,)), "wrist": Entry((128, 128, 3), "uint8"), "front": Entry((128, 128, 3), "uint8")},
-    action=Entry((7,)),
+    action=(Continuous("arm", 7),),
     control_hz=10.0,
     max_episode_steps=100,
     return_range=(0.0, 1.0),
@@ -80,7 +80,7 @@ class Steps:
     def __init__(self, spec: Spec, source: str) -> None:
         random = np.random.default_rng(0)
         self._seen = {name: (random.random(entry.shape) * 200).astype(entry.dtype) for name, entry in spec.observation.items()}
-        self._action, self._source, self._seq = np.zeros(spec.action.shape, np.float32), source, 0
+        self._action, self._source, self._seq = np.zeros(spec.action_dim, np.float32), source, 0
 
     def next(self) -> Transition:
         self._seq += 1

@@ -47,7 +47,7 @@ from tandem.on_policy.run import OnPolicyRun
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.loggers import TensorBoard
-from tandem.types import Entry, Observation, Spec
+from tandem.types import Continuous, Entry, Observation, Spec
 
 TARGETS = {
     "learning_over_rsl_rl": ("<=", 0.6),
@@ -69,7 +69,7 @@ class Still:
     def __init__(self, num_envs: int) -> None:
         self.num_envs, self._turn = num_envs, 0
         self.metadata: dict[str, Any] = {}
-        self.task_spec = Spec("still", {"state": Entry((SEEN,))}, Entry((DONE,)), control_hz=50.0, max_episode_steps=1000)
+        self.task_spec = Spec("still", {"state": Entry((SEEN,))}, (Continuous("joints", DONE),), control_hz=50.0, max_episode_steps=1000)
         random = np.random.default_rng(0)
         self._states = [{"state": random.standard_normal((num_envs, SEEN), dtype=np.float32)} for _ in range(8)]
         self._rewards = [random.standard_normal(num_envs) for _ in range(8)]

@@ -9,14 +9,15 @@ import tandem
 
 PACKAGE = Path(tandem.__file__).parent
 ORDER = (
-    "types",
     "errors",
     "seeding",
     "codec",
     "observations",
+    "actions",
     "files",
     "runs",
     "envs",
+    "testing",
     "teleop",
     "networks",
     "agents",
@@ -77,6 +78,38 @@ def test_imports_point_one_way() -> None:
         allowed = {*ORDER[: ORDER.index(part) + 1], "__version__"}
         wrong += [f"{file.relative_to(PACKAGE)} imports {other}" for other in imported(file) - allowed]
     assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_outside_of_envs_names_a_task() -> None:
+    """Everything that others may know of a task stands in its registration."""
+    tasks = {"reach", "gear_assembly", "cartpole", "recall", "locomotion", "arm"}
+    wrong = []
+    for file in PACKAGE.rglob("*.py"):
+        if file.relative_to(PACKAGE).parts[0] == "envs":
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            named = [module for module in modules if module.startswith("tandem.envs.") and tasks & set(module.split("."))]
+            wrong += [f"{file.relative_to(PACKAGE)} imports {module}" for module in named]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_object_is_asked_for_attributes_that_it_may_not_have() -> None:
+    """`hasattr`, and a default for what an environment lacks, are left to the file that translates foreign environments."""
+    for file in PACKAGE.rglob("*.py"):
+        if file.name == "foreign.py":
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                default = node.func.id == "getattr" and len(node.args) == 3 and ast.unparse(node.args[0]).endswith("env")
+                assert node.func.id != "hasattr" and not default, f"{file.relative_to(PACKAGE)}:{node.lineno} {ast.unparse(node)}"
+
+
+def test_type_ignores_are_few() -> None:
+    lines = [line for file in PACKAGE.rglob("*.py") for line in file.read_text().splitlines()]
+    found = [line for line in lines if "pyright: ignore" in line or "type: ignore" in line]
+    assert len(found) <= 8, "\n".join(found)
 
 
 def test_programs_of_a_robots_computer_do_not_import_jax() -> None:

@@ -3,9 +3,11 @@
 import dataclasses
 
 import numpy as np
+import pytest
 
-from tandem.observations import Layout, flatten
-from tandem.types import Entry, Spec
+from tandem.errors import ConfigError
+from tandem.observations import Layout, flatten, require_roles
+from tandem.types import Continuous, Entry, Spec
 
 SPEC = Spec(
     task="peg",
@@ -14,7 +16,7 @@ SPEC = Spec(
         "pose": Entry((2, 2), scale=(0.5, 0.25)),
         "image": Entry((2, 2, 3), dtype="uint8"),
     },
-    action=Entry((2,)),
+    action=(Continuous("arm", 2),),
     control_hz=10.0,
     max_episode_steps=50,
 )
@@ -56,3 +58,19 @@ def test_entries_of_other_dtypes_are_left_out_and_named():
     assert (layout.names, layout.raw_names, layout.size) == (("pose", "touch"), ("image",), 5)
     only_image = Layout(dataclasses.replace(SPEC, observation={"image": SPEC.observation["image"]}))
     assert only_image.flatten({"image": np.zeros((4, 2, 2, 3), np.uint8)}).shape == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        (Entry((4, 4, 3), "uint8"), r"RLPD cannot learn from the observation entry 'extra' of 'peg': its role is 'image'"),
+        (Entry((4,), role="privileged"), r"'extra' of 'peg': its role is 'privileged'.*RLPD handles vector"),
+        (Entry((4,), "uint8"), r"'extra' of 'peg' has dtype uint8"),
+        (Entry((4,), "float64"), r"'extra' of 'peg' has dtype float64"),
+    ],
+)
+def test_an_entry_that_a_learner_cannot_learn_from_is_refused_by_name(entry: Entry, says: str):
+    floats = {name: part for name, part in SPEC.observation.items() if part.dtype == "float32"}
+    require_roles(dataclasses.replace(SPEC, task="peg", observation=floats), "RLPD")
+    with pytest.raises(ConfigError, match=says):
+        require_roles(dataclasses.replace(SPEC, task="peg", observation=floats | {"extra": entry}), "RLPD")

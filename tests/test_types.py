@@ -6,12 +6,13 @@ import json
 import numpy as np
 import pytest
 
-from tandem.types import Entry, Spec, Transition
+from tandem.errors import ConfigError
+from tandem.types import Continuous, Entry, Spec, Transition
 
 SPEC = Spec(
     task="peg",
     observation={"pose": Entry((3,), unit="m", scale=(0.1, 0.1, 0.3)), "touch": Entry((), scale=2.0)},
-    action=Entry((2,), unit="m", scale=0.01),
+    action=(Continuous("arm", 2, unit="m", scale=0.01),),
     control_hz=10.0,
     max_episode_steps=50,
     return_range=(0.0, 1.0),
@@ -58,6 +59,27 @@ def test_another_reward_is_named_but_keeps_the_hash():
     """A policy trained with one reward acts under the other; data recorded with one is not data of the other."""
     other = dataclasses.replace(SPEC, return_range=None)
     assert other.hash == SPEC.hash and SPEC.difference(other) == ["return_range: [0.0, 1.0] here, None there"]
+
+
+def test_a_role_follows_from_dtype_and_shape_and_counts_in_the_hash_only_where_it_is_another():
+    assert (Entry((3,)).role, Entry((4, 4, 3), "uint8").role, Entry((3,), "float64").role) == ("vector", "image", "vector")
+    assert Entry((128,), "uint8").role == "vector"
+    assert with_entry("pose", Entry((3,), scale=0.1, role="vector")).hash == with_entry("pose", Entry((3,), scale=0.1)).hash
+    hidden = with_entry("pose", Entry((3,), scale=0.1, role="privileged"))
+    assert hidden.hash != with_entry("pose", Entry((3,), scale=0.1)).hash
+    back = Spec.from_json(json.loads(json.dumps(hidden.to_json())))
+    assert back == hidden and back.observation["pose"].role == "privileged"
+    before = SPEC.to_json()
+    for entry in before["observation"].values():
+        del entry["role"]  # as files without roles have it
+    assert Spec.from_json(before) == SPEC
+
+
+def test_a_role_that_cannot_be_is_refused():
+    with pytest.raises(ConfigError, match="role 'picture'; there are vector, image, privileged"):
+        Entry((3,), role="picture")
+    with pytest.raises(ConfigError, match=r"an image is \(height, width, channels\) uint8, got an entry of shape \(3,\) float32"):
+        Entry((3,), role="image")
 
 
 def test_an_entry_knows_its_size_and_scales():

@@ -20,6 +20,21 @@ def flatten(spec: Spec, observation: Observation) -> np.ndarray:
     return Layout(spec).flatten(observation)
 
 
+def require_roles(spec: Spec, learner: str, handled: Sequence[str] = ("vector",)) -> None:
+    """Refuse a task with an entry that this learner cannot learn from; an entry that is silently left out would look like learning."""
+    for name, entry in spec.observation.items():
+        if entry.role not in handled:
+            raise ConfigError(
+                f"{learner} cannot learn from the observation entry '{name}' of '{spec.task}': its role is '{entry.role}' (shape "
+                f"{entry.shape} {entry.dtype}), and {learner} handles {', '.join(handled)}. Leave the entry out of the environment."
+            )
+        if entry.dtype != "float32":
+            raise ConfigError(
+                f"{learner} learns from float32 numbers, and the observation entry '{name}' of '{spec.task}' has dtype {entry.dtype}: "
+                f"convert it in the environment, or leave it out."
+            )
+
+
 class Layout:
     """Where the entries of a spec lie in the vector."""
 

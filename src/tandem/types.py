@@ -1,7 +1,7 @@
-"""The vocabulary: what crosses from one folder to another, with shapes, units and meaning.
+"""The types that cross from one folder to another, with shapes, units and meaning.
 
-An observation is a dict of named arrays, an action one array in [-1, 1]. Both are described by
-a `Spec`, which has a hash: two ends that disagree are told apart before any number is exchanged.
+An observation is a dict of named arrays, an action one vector made of named parts. Both are described by
+a `Spec`, which has a hash: two ends that disagree find out before any number is exchanged.
 A batch of anything has the same names with one more axis in front.
 """
 
@@ -13,9 +13,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
+
+from tandem.errors import ConfigError
 
 Observation = dict[str, np.ndarray]
 """Named entries; `(*shape)` each for one robot, `(N, *shape)` for N of them."""
@@ -33,17 +35,34 @@ OBSERVATION_CLIP = 5.0
 """Scaled observations (value / scale) are clipped to plus and minus this."""
 
 
+ROLES = ("vector", "image", "privileged")
+"""vector: numbers for every network. image: (height, width, channels) uint8. privileged: numbers for critics and teachers only."""
+
+
+def _usual_role(shape: tuple[int, ...], dtype: str) -> str:
+    return "image" if dtype == "uint8" and len(shape) == 3 else "vector"
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One named array: an observation entry, or the action."""
+    """One named array of an observation."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     unit: str = ""
     """Unit of the values, per component where they differ ("m, rad")."""
     scale: float | tuple[float, ...] = 1.0
-    """Observation: value / scale is of order one. Action: what an action of 1 does, in `unit`."""
+    """value / scale is of order one."""
     meaning: str = ""
+    role: str = ""
+    """How it is learned from, one of `ROLES`. Empty: `image` for three axes of uint8, `vector` for all else."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "role", self.role or _usual_role(self.shape, self.dtype))
+        if self.role not in ROLES:
+            raise ConfigError(f"an observation entry has the role '{self.role}'; there are {', '.join(ROLES)}")
+        if self.role == "image" and (self.dtype != "uint8" or len(self.shape) != 3):
+            raise ConfigError(f"an image is (height, width, channels) uint8, got an entry of shape {self.shape} {self.dtype}")
 
     @property
     def size(self) -> int:
@@ -55,12 +74,48 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Continuous:
+    """A part of an action: axes in [-1, 1] each."""
+
+    name: str
+    size: int
+    unit: str = ""
+    """Unit of the axes, per axis where they differ ("m, rad")."""
+    scale: float | tuple[float, ...] = 1.0
+    """What 1 does, in `unit`."""
+    meaning: str = ""
+
+    def scales(self) -> np.ndarray:
+        """The scale of every axis, `(size,)`."""
+        return np.broadcast_to(np.asarray(self.scale, dtype=np.float32), (self.size,))
+
+
+@dataclass(frozen=True)
+class Discrete:
+    """A part of an action: one of several choices, one column that holds the index of the choice."""
+
+    name: str
+    choices: tuple[str, ...]
+    rest: int = 0
+    """Index of the choice that changes nothing: the one that a hand at rest commands."""
+    meaning: str = ""
+
+    @property
+    def size(self) -> int:
+        return 1
+
+
+ActionPart = Continuous | Discrete
+
+
+@dataclass(frozen=True)
 class Spec:
-    """What a task shows and takes. The scales are fixed: a running statistic would shift every stored value."""
+    """The observations and actions of a task. The scales are fixed: a running statistic would shift every stored value."""
 
     task: str
     observation: Mapping[str, Entry]
-    action: Entry
+    action: tuple[ActionPart, ...]
+    """Named parts. Stored and sent, an action is one float32 vector (`actions.ActionLayout`)."""
     control_hz: float
     max_episode_steps: int
     return_range: tuple[float, float] | None = None
@@ -68,7 +123,8 @@ class Spec:
 
     @property
     def action_dim(self) -> int:
-        return self.action.size
+        """Columns of the action's vector."""
+        return sum(part.size for part in self.action)
 
     @property
     def hash(self) -> str:
@@ -94,7 +150,7 @@ class Spec:
         return differences
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {**dataclasses.asdict(self), "action": [_part_to_json(part) for part in self.action]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Spec:
@@ -102,7 +158,7 @@ class Spec:
         return cls(
             task=str(data["task"]),
             observation={name: _entry_from_json(entry) for name, entry in data["observation"].items()},
-            action=_entry_from_json(data["action"]),
+            action=_action_from_json(data["action"]),
             control_hz=float(data["control_hz"]),
             max_episode_steps=int(data["max_episode_steps"]),
             return_range=None if return_range is None else (float(return_range[0]), float(return_range[1])),
@@ -110,25 +166,66 @@ class Spec:
 
 
 def _entry_from_json(data: Mapping[str, Any]) -> Entry:
-    scale = data["scale"]
     return Entry(
         shape=tuple(int(n) for n in data["shape"]),
         dtype=str(data["dtype"]),
         unit=str(data["unit"]),
-        scale=tuple(float(s) for s in scale) if isinstance(scale, (list, tuple)) else float(scale),
+        scale=_scale_from_json(data["scale"]),
         meaning=str(data["meaning"]),
+        role=str(data.get("role", "")),
     )
+
+
+def _part_to_json(part: ActionPart) -> dict[str, Any]:
+    return {"kind": "continuous" if isinstance(part, Continuous) else "discrete", **dataclasses.asdict(part)}
+
+
+def _action_from_json(data: Any) -> tuple[ActionPart, ...]:
+    """A spec written before actions had parts holds one entry: it is one continuous part."""
+    if isinstance(data, Mapping):
+        entry = _entry_from_json(data)
+        return (Continuous("action", entry.size, entry.unit, entry.scale, entry.meaning),)
+    return tuple(_part_from_json(part) for part in data)
+
+
+def _part_from_json(data: Mapping[str, Any]) -> ActionPart:
+    name, meaning = str(data["name"]), str(data["meaning"])
+    if data["kind"] == "discrete":
+        return Discrete(name, tuple(str(choice) for choice in data["choices"]), int(data["rest"]), meaning)
+    return Continuous(name, int(data["size"]), str(data["unit"]), _scale_from_json(data["scale"]), meaning)
+
+
+def _scale_from_json(scale: Any) -> float | tuple[float, ...]:
+    return tuple(float(s) for s in scale) if isinstance(scale, (list, tuple)) else float(scale)
 
 
 def _entry_numbers(entry: Entry) -> dict[str, Any]:
     # float32 first: a scale that went through a file must hash like one that did not.
-    return {"shape": list(entry.shape), "dtype": entry.dtype, "scale": [float(f"{s:.6g}") for s in entry.scales().ravel()]}
+    numbers = {"shape": list(entry.shape), "dtype": entry.dtype, "scale": _rounded(entry.scales())}
+    # a role counts only where it is not the usual one, so that the hash of files without roles stays what it was
+    return numbers if entry.role == _usual_role(entry.shape, entry.dtype) else numbers | {"role": entry.role}
+
+
+def _rounded(scales: np.ndarray) -> list[float]:
+    return [float(f"{s:.6g}") for s in scales.ravel()]
+
+
+def _action_numbers(action: tuple[ActionPart, ...]) -> Any:
+    """One continuous part counts as the plain array that an action was before it had parts: its hash is that of older files."""
+    if len(action) == 1 and isinstance(action[0], Continuous):
+        return {"shape": [action[0].size], "dtype": "float32", "scale": _rounded(action[0].scales())}
+    return [
+        {"name": part.name, "size": part.size, "scale": _rounded(part.scales())}
+        if isinstance(part, Continuous)
+        else {"name": part.name, "choices": list(part.choices)}
+        for part in action
+    ]
 
 
 def _numbers_of(spec: Spec) -> dict[str, Any]:
     return {
         "task": spec.task,
-        "action": _entry_numbers(spec.action),
+        "action": _action_numbers(spec.action),
         "control_hz": float(spec.control_hz),
         "max_episode_steps": spec.max_episode_steps,
         "return_range": None if spec.return_range is None else [float(r) for r in spec.return_range],
@@ -175,7 +272,7 @@ class Transition:
 
     observation: Observation
     action: np.ndarray
-    """The action that was *executed*, after clipping, in the agent's frame, in [-1, 1]."""
+    """The action that was *executed*, after clipping, in the agent's frame: one vector (`actions.ActionLayout`)."""
     reward: float
     next_observation: Observation
     terminated: bool
@@ -185,7 +282,7 @@ class Transition:
     intervened: bool = False
     """A person (or a script standing in for one) chose this action."""
     success: bool = False
-    """The task's own word, on the step that achieved it."""
+    """Reported by the task, on the step that achieved it."""
     episode: int = 0
     step: int = 0
     policy_version: int = -1
@@ -233,18 +330,39 @@ class ForeignPolicy:
 
     hash: str
     version: int = -1
-    """Versions are counted by the run that learns, and this one is none of them."""
+    """Versions are counted by the run that learns; this policy has none."""
+
+
+PolicyKind = Literal["tanh_gaussian", "gaussian", "recurrent_gaussian"]
+"""tanh_gaussian: RLPD's and a clone's, squashed by tanh. gaussian: PPO's, clipped. recurrent_gaussian: PPO's with memory."""
+
+
+def policy_kind(said: str | None, parameters: Mapping[str, np.ndarray]) -> PolicyKind:
+    """The kind that a file or a frame says; an older one says none."""
+    if said is None:
+        return kind_of_old_policy(parameters)
+    if said not in get_args(PolicyKind):
+        raise ValueError(f"a policy of the kind '{said}'; this version knows {', '.join(get_args(PolicyKind))}")
+    return cast("PolicyKind", said)
+
+
+def kind_of_old_policy(parameters: Mapping[str, np.ndarray]) -> PolicyKind:
+    """The kind of a policy that was written before files said it: the only place that tells it by the names of the parameters."""
+    if "rnn_type" in parameters:
+        return "recurrent_gaussian"
+    return "gaussian" if "normaliser/mean" in parameters else "tanh_gaussian"
 
 
 @dataclass(frozen=True)
 class PolicySnapshot:
-    """A policy as it is published: what is needed to act, and which one it is."""
+    """A policy as it is published: everything that acting needs, and which one it is."""
 
     version: int
     """Publications so far; persisted before it is used, never used twice."""
     learner_step: int
     parameters: Mapping[str, np.ndarray]
     """The acting parameters only, by name; no critics, no optimiser."""
+    kind: PolicyKind = "tanh_gaussian"
 
     @functools.cached_property
     def hash(self) -> str:

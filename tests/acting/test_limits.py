@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tandem.acting.limits import LIMITS, Limits, LimitSettings, settings_for
+from tandem.acting.limits import Limits, LimitSettings, settings_for
 from tandem.envs.registry import make, spec_for
 from tandem.errors import ConfigError, FileMissing
-from tandem.types import Entry, Spec
+from tandem.types import Continuous, Entry, Spec
 
 SPEC = Spec(
     "toy",
     {"place": Entry((3,)), "tension": Entry((3,)), "wrench": Entry((6,))},
-    Entry((3,), scale=(0.01, 0.01, 0.02)),
+    (Continuous("arm", 3, scale=(0.01, 0.01, 0.02)),),
     control_hz=10,
     max_episode_steps=10,
 )
@@ -62,7 +62,9 @@ def test_nothing_pushes_further_against_a_force_that_is_large_enough() -> None:
 
 
 def test_the_tasks_own_limits_fit_their_specs_and_change_nothing_in_the_middle() -> None:
-    for task, settings in LIMITS.items():
+    for task in ("reach", "gear_assembly"):
+        settings = settings_for(task, realtime=True)
+        assert settings.speed and settings.low and settings.position
         env = make(task)
         spec = env.get_wrapper_attr("task_spec")
         observation, _ = env.reset(seed=0)
@@ -71,7 +73,9 @@ def test_the_tasks_own_limits_fit_their_specs_and_change_nothing_in_the_middle()
 
 
 def test_a_robot_has_its_tasks_limits_and_a_fast_simulation_none() -> None:
-    assert settings_for("reach", realtime=True) == LIMITS["reach"]
+    # an action of 1 is 0.03 m, ten times a second; the box is 0.13 m to each side
+    own = settings_for("reach", realtime=True)
+    assert own.speed == pytest.approx((0.3,) * 3) and own.low == pytest.approx((-0.13,) * 3) and own.offset == "command_offset"
     assert Limits(spec_for("reach"), settings_for("reach", realtime=False)).idle
     assert settings_for("Pendulum-v1", realtime=True) == LimitSettings()
 
@@ -80,7 +84,7 @@ def test_a_file_changes_what_it_names_and_a_slip_of_the_pen_is_named(tmp_path: P
     file = tmp_path / "limits.toml"
     file.write_text("force = 5.0\nspeed = [0.01]\n")
     told = settings_for("gear_assembly", True, file)
-    assert told.force == 5.0 and told.speed == (0.01,) and told.low == LIMITS["gear_assembly"].low
+    assert told.force == 5.0 and told.speed == (0.01,) and told.low == settings_for("gear_assembly", realtime=True).low != ()
     file.write_text("forse = 5.0\n")
     with pytest.raises(ConfigError, match=r"unknown entries \['forse'\].*force"):
         settings_for("gear_assembly", True, file)

@@ -9,9 +9,9 @@ from tandem.dashboard.episodes import Library
 from tandem.data.journal import Journal
 from tandem.errors import FileMissing
 from tandem.runs.folder import RunInfo
-from tandem.types import Entry, Spec, Transition
+from tandem.types import Continuous, Entry, Spec, Transition
 
-SPEC = Spec("toy", {"tcp_pose": Entry((6,), unit="m, rad"), "picture": Entry((4, 4, 3), "uint8")}, Entry((2,)), 10.0, 50)
+SPEC = Spec("toy", {"tcp_pose": Entry((6,), unit="m, rad"), "picture": Entry((4, 4, 3), "uint8")}, (Continuous("arm", 2),), 10.0, 50)
 
 
 def step(source: str, seq: int, episode: int, number: int, last: bool = False, by_person: bool = False) -> Transition:

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tandem.types import Entry, Spec, Transition
+from tandem.types import Continuous, Entry, Spec, Transition
 
 SPEC = Spec(
     task="peg",
     observation={"pose": Entry((3,), unit="m", scale=(0.5, 1.0, 2.0)), "touch": Entry((), scale=4.0)},
-    action=Entry((2,), unit="m", scale=0.01),
+    action=(Continuous("arm", 2, unit="m", scale=0.01),),
     control_hz=10.0,
     max_episode_steps=50,
     return_range=(0.0, 1.0),

@@ -114,7 +114,7 @@ def test_load_demos_knows_a_pickle_by_its_content(tmp_path):
 def test_without_a_spec_the_arrays_speak_for_themselves(tmp_path):
     recording = read_demos(write(tmp_path, [record(0), last(1), last(2)]))
     assert {name: entry.shape for name, entry in recording.spec.observation.items()} == {"pose": (3,), "touch": (1,)}
-    assert (recording.spec.action.shape, recording.spec.max_episode_steps) == ((2,), 2)
+    assert (recording.spec.action_dim, recording.spec.max_episode_steps) == (2, 2)
 
 
 # ---- what does not fit

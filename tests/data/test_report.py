@@ -12,7 +12,7 @@ from tandem.data.demos import DemoWriter
 from tandem.data.journal import Journal
 from tandem.data.report import Range, format_report, inspect, validate
 from tandem.errors import DataError, FileMissing
-from tandem.types import Entry, Transition
+from tandem.types import Continuous, Entry, Transition
 
 
 def acting(steps: list[Transition], actions: list[list[float]]) -> list[Transition]:
@@ -79,7 +79,7 @@ def test_a_hil_serl_pickle_is_reported_too(tmp_path):
         "warning: action [0] is at its limit in 100% of the steps: a larger action scale would help",
         "warning: action [1] is at its limit in 100% of the steps: a larger action scale would help",
     ]
-    [mismatch, *_] = problems(path, dataclasses.replace(SPEC, action=Entry((7,))))
+    [mismatch, *_] = problems(path, dataclasses.replace(SPEC, action=(Continuous("arm", 7),)))
     assert "error" in mismatch and "action: shape (7,) here, (2,) there" in mismatch
 
 

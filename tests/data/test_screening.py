@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tandem.codec import CodecError, pack_transition, unpack_transition
 from tandem.data.screening import MAX_BYTES, Screen
 from tandem.data.validation import Validator
-from tandem.types import Entry
+from tandem.types import Continuous, Entry
 
 SCREEN, VALIDATOR = Screen(SPEC), Validator(SPEC)
 RECORD = pack_transition(transition(7, reward=0.5, terminated=True, success=True, episode=300, step=70_000, policy_version=2**40))
@@ -93,8 +93,8 @@ def test_images_are_left_to_the_closer_look() -> None:
 
 def test_dtypes_of_other_kinds_have_their_places() -> None:
     entries = {"wide": Entry((2,), "float64"), "count": Entry((3,), "int32"), "on": Entry((), "bool")}
-    spec = dataclasses.replace(SPEC, observation=entries, action=Entry((), "float32"))
+    spec = dataclasses.replace(SPEC, observation=entries, action=(Continuous("lift", 1),))
     now = {"wide": np.array([1e300, -2]), "count": np.array([-1, 2, 3], np.int32), "on": np.array(True)}
-    step = transition(0, observation=now, next_observation=now, action=np.array(-1, np.float32))
+    step = transition(0, observation=now, next_observation=now, action=np.array([-1], np.float32))
     bad = dataclasses.replace(step, next_observation=now | {"wide": np.array([0, np.nan])})
     assert Screen(spec).places([pack_transition(step), pack_transition(bad)]) == [(0, 0), None]

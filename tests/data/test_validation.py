@@ -7,7 +7,7 @@ import pytest
 from data_samples import SPEC, observation, transition
 
 from tandem.codec import pack_transition, unpack_transition
-from tandem.data.validation import validate_transition
+from tandem.data.validation import Validator
 
 
 def with_pose(pose, which="observation"):
@@ -15,7 +15,7 @@ def with_pose(pose, which="observation"):
 
 
 def test_a_sound_step_has_no_reason_against_it():
-    assert validate_transition(transition(), SPEC) is None
+    assert Validator(SPEC).reason(transition()) is None
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_sound_step_has_no_reason_against_it():
     ],
 )
 def test_the_reason_names_entry_and_index(step, reason):
-    assert validate_transition(step, SPEC) == reason
+    assert Validator(SPEC).reason(step) == reason
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_the_reason_names_entry_and_index(step, reason):
     ],
 )
 def test_what_can_be_cast_without_loss_of_meaning_is_accepted_and_can_be_stored(step):
-    assert validate_transition(step, SPEC) is None
-    assert validate_transition(unpack_transition(pack_transition(step), "robot", 0), SPEC) is None
+    assert Validator(SPEC).reason(step) is None
+    assert Validator(SPEC).reason(unpack_transition(pack_transition(step), "robot", 0)) is None

@@ -5,7 +5,7 @@ import numpy as np
 from tandem.envs.batch import BatchEnv
 from tandem.envs.cartpole import RAIL, TILT, CartPole
 from tandem.envs.task import Task
-from tests.contracts import TaskContract
+from tandem.testing import TaskContract
 
 
 class TestCartPole(TaskContract):

@@ -13,6 +13,9 @@ from gymnasium import make as make_gymnasium
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.registry import make, make_batch, make_env
 from tandem.errors import ConfigError, UnknownTaskError
+from tandem.programs.actor import ActorArgs, act
+from tandem.programs.record import play_episode
+from tandem.types import Observation
 
 # A counter: row i counts from its seed in steps of one, and ends at a multiple of four (terminated) or of six (truncated).
 MODULE = '''
@@ -233,13 +236,36 @@ def test_rows_that_report_nothing_executed_what_was_asked() -> None:
     np.testing.assert_allclose(step.executed, [[0.4], [0.6]], atol=1e-6)
 
 
-def test_the_gymnasium_face_reports_it_too_and_a_recording_stores_it() -> None:
+def test_the_gymnasium_face_reports_it_too() -> None:
     env = make("counters:Reports-v0")
     env.reset(seed=50)
     *_, info = env.step(np.array([0.8]))
     assert info["executed_action"] == pytest.approx([0.4]) and "intervene_action" not in info
     env.step(np.array([0.8]))
     assert env.step(np.array([0.8]))[4]["intervene_action"] == pytest.approx([1.0])
+
+
+def test_a_recording_stores_what_was_executed() -> None:
+    class Pushes:
+        name = "pushes"
+
+        def reset(self) -> None:
+            pass
+
+        def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+            return np.array([0.8], np.float32), False
+
+    steps = play_episode(make_env("counters:Reports-v0"), Pushes(), seed=50)
+    np.testing.assert_allclose([step.action[0] for step in steps], [0.4, 0.4, 1.0, 1.0, 1.0, 1.0], atol=1e-6)
+    assert [step.intervened for step in steps] == [False, False, True, True, True, True]
+
+
+def test_a_robot_is_not_driven_too_fast_or_without_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_TOKEN", "t")
+    with pytest.raises(ConfigError, match=r"runs in real time.*--pace realtime, got --pace fast"):
+        act(ActorArgs("counters:Robot-v0", limits=tmp_path / "limits.toml"), print)
+    with pytest.raises(ConfigError, match=r"moves a robot and has no limits of its own.*--limits FILE"):
+        act(ActorArgs("counters:Robot-v0", pace="realtime"), print)
 
 
 def test_a_report_of_another_shape_is_refused() -> None:

@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from tandem.actions import ActionLayout
 from tandem.envs.batch import BatchEnv
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.registry import make, make_batch
 from tandem.envs.task import Task
 from tandem.errors import ConfigError
-from tests.contracts import TaskContract
+from tandem.testing import TaskContract
 
 ROWS, STEPS = 3, 1100
 FALLS = {name for name, rules in RULES.items() if rules.healthy is not None}
@@ -67,7 +68,7 @@ def test_the_spec_is_the_one_that_gymnasiums_own_environment_would_have(name: st
 
 
 def test_the_pendulums_action_is_scaled_to_its_range() -> None:
-    assert Locomotion("InvertedPendulum-v4").spec.action.scales() == 3.0
+    assert ActionLayout.of(Locomotion("InvertedPendulum-v4").spec).scales == 3.0
 
 
 @pytest.mark.parametrize(

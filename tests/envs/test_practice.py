@@ -67,7 +67,7 @@ def test_at_level_one_an_episode_is_the_tasks_own_to_the_last_bit() -> None:
 def test_success_raises_the_level_of_its_own_row_and_failure_lowers_it_by_half_as_much() -> None:
     levels = Levels(3, curriculum=True)
     levels.level[:] = 0.5
-    levels.lived(slice(None), np.array([True, False, True]))
+    levels.finished_step(slice(None), np.array([True, False, True]))
     levels.begin(np.array([0, 1]))  # the third episode goes on
     np.testing.assert_allclose(levels.level, [0.5 + STEP_UP, 0.5 - STEP_DOWN, 0.5])
     levels.begin(np.array([0, 1]))  # begun again without a step: nothing was shown
@@ -77,7 +77,7 @@ def test_success_raises_the_level_of_its_own_row_and_failure_lowers_it_by_half_a
 def test_levels_stay_between_the_easiest_and_the_task_itself() -> None:
     levels = Levels(2, curriculum=True)
     for _ in range(30):
-        levels.lived(slice(None), np.array([True, False]))
+        levels.finished_step(slice(None), np.array([True, False]))
         levels.begin(slice(None))
     assert levels.level.tolist() == [1.0, 0.0] and levels.width(0) == 1.0
 

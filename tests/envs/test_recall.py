@@ -5,7 +5,7 @@ import numpy as np
 from tandem.envs.batch import BatchEnv
 from tandem.envs.recall import WAIT, Recall
 from tandem.envs.task import Task
-from tests.contracts import TaskContract
+from tandem.testing import TaskContract
 
 
 class TestRecall(TaskContract):

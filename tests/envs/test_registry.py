@@ -7,8 +7,15 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tandem.envs.registry import make, make_batch, make_env, make_expert
+from tandem.acting.evaluate import evaluate
+from tandem.acting.limits import settings_for
+from tandem.actions import ActionLayout
+from tandem.envs import registry
+from tandem.envs.limits import LimitSettings
+from tandem.envs.reach import Reach
+from tandem.envs.registry import make, make_batch, make_env, make_expert, register_task, spec_for
 from tandem.errors import ConfigError, UnknownTaskError
+from tandem.programs.record import play_episode
 
 
 def test_an_unknown_task_suggests_the_nearest() -> None:
@@ -24,7 +31,7 @@ def test_a_gymnasium_environment_gets_dict_observations_and_unit_actions() -> No
     env, raw = make("Pendulum-v1"), gymnasium.make("Pendulum-v1")
     seen, _ = env.reset(seed=3)
     raw.reset(seed=3)
-    assert env.get_wrapper_attr("task_spec").action.scales() == 2.0  # Pendulum takes torques of -2 .. 2
+    assert ActionLayout.of(env.task_spec).scales == 2.0  # Pendulum takes torques of -2 .. 2
     observation, reward, *_ = env.step(np.array([0.5]))
     expected, expected_reward, *_ = raw.step(np.array([1.0], np.float32))
     assert np.allclose(observation["state"], expected) and np.isclose(float(reward), float(expected_reward))
@@ -74,3 +81,58 @@ def test_discrete_actions_and_missing_experts_are_refused() -> None:
         make_batch("reach", 0)
     with pytest.raises(ConfigError, match="num_envs=0"):
         make_env("Pendulum-v1", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "hash_before"),
+    [
+        ("reach", "bb6912ece5cdee39"),
+        ("gear_assembly", "0d9dfea4c7a7c9c3"),
+        ("cartpole", "837a854e52303c5b"),
+        ("recall", "8ccb10ac9a9849de"),
+        ("HalfCheetah-v4", "502610b942012041"),
+        ("Pendulum-v1", "21906084e5afc6ac"),
+    ],
+)
+def test_the_hash_of_a_task_is_that_of_its_older_runs_and_journals(name: str, hash_before: str) -> None:
+    assert spec_for(name).hash == hash_before
+
+
+OWN = """
+import dataclasses
+from tandem.envs.limits import LimitSettings
+from tandem.envs.reach import SPEC, Reach, ReachExpert
+from tandem.envs.registry import register_task
+
+class Touch(Reach):
+    def __init__(self):
+        super().__init__()
+        self.spec = dataclasses.replace(SPEC, task="touch")
+
+register_task("touch", Touch, "touch the ball", camera="front", expert=ReachExpert, limits=LimitSettings(speed=(0.1,), reset_s=5.0))
+"""
+
+
+def test_a_users_own_task_is_known_everywhere_by_its_module_and_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_tasks.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "TASKS", dict(registry.TASKS))
+    monkeypatch.setattr(registry, "_OWN", set())
+    with pytest.raises(UnknownTaskError):
+        make_env("touch")
+    env = make_env("my_tasks:touch", 2)
+    assert env.spec.task == "touch" and env.capabilities.saves and "front" in env.capabilities.cameras
+    assert settings_for("my_tasks:touch", realtime=True) == LimitSettings(speed=(0.1,), reset_s=5.0)
+    steps = play_episode(make_env("my_tasks:touch"), make_expert("my_tasks:touch", 0), seed=0)
+    assert steps[-1].success
+    assert evaluate("my_tasks:touch", lambda seen: np.zeros((len(seen["to_ball"]), 3)), range(2)).length.tolist() == [30, 30]
+    assert make_batch("my_tasks:touch", 2).task_spec.task == "touch" and make_env("touch").spec.task == "touch"
+    sys.modules.pop("my_tasks")
+
+
+def test_a_registration_that_cannot_be_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "TASKS", dict(registry.TASKS))
+    for name, says in (("reach", "there is one already"), ("a:b", "no colon"), ("touch", "its spec says 'reach'")):
+        with pytest.raises(ConfigError, match=says):
+            register_task(name, Reach)
+    assert "touch" not in registry.TASKS

@@ -14,7 +14,7 @@ from tandem.envs.reach import Reach
 from tandem.envs.registry import make, make_batch, make_expert
 from tandem.envs.task import ALL, Task
 from tandem.errors import ConfigError
-from tests.contracts import TaskContract, equal
+from tandem.testing import TaskContract, equal
 
 MM, DEGREE = gear.MM, gear.DEGREE
 STRAIGHT = gear.GearOptions(start_xy=0, start_yaw=0, start_tilt=0, start_height=(20 * MM, 20 * MM))

@@ -1,7 +1,7 @@
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.reach import Reach
 from tandem.envs.task import Task
-from tests.contracts import TaskContract
+from tandem.testing import TaskContract
 
 
 class TestReach(TaskContract):

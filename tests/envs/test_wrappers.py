@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from tandem.actions import ActionLayout
 from tandem.envs.registry import make_env, spec_for
 from tandem.envs.task_env import Capabilities, TaskEnv
 from tandem.envs.wrappers import ToolFrame
 from tandem.errors import ConfigError
-from tandem.types import Entry, Observation, Spec, Step, first_row
+from tandem.types import Continuous, Entry, Observation, Spec, Step, first_row
 
 SPEC = Spec(
     task="free_body",
     observation={"tcp_pose": Entry((6,)), "tcp_velocity": Entry((6,)), "command_offset": Entry((6,)), "previous_action": Entry((6,))},
-    action=Entry((6,), scale=(0.1, 0.1, 0.2, 0.3, 0.3, 0.3)),
+    action=(Continuous("arm", 6, scale=(0.1, 0.1, 0.2, 0.3, 0.3, 0.3)),),
     control_hz=10,
     max_episode_steps=100,
 )
-SCALES = SPEC.action.scales()
+SCALES = ActionLayout.of(SPEC).scales
 
 
 class FreeBody:

@@ -17,13 +17,13 @@ import tandem
 from tandem.data.journal import Journal
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
-from tandem.types import Entry, PolicySnapshot, Spec, Transition
+from tandem.types import Continuous, Entry, PolicySnapshot, Spec, Transition
 from tests.waiting import wait_for
 
 HERE = Path(__file__).parent
 _HUBS = get_context("forkserver")  # imports the hub once, and starts one in a few hundredths of a second
 _HUBS.set_forkserver_preload(["tandem.link.hub"])
-SPEC = Spec("toy", {"q": Entry((2,)), "touch": Entry(())}, Entry((1,)), 10, 100)
+SPEC = Spec("toy", {"q": Entry((2,)), "touch": Entry(())}, (Continuous("force", 1),), 10, 100)
 
 
 def observation(number: float) -> dict[str, np.ndarray]:

@@ -6,9 +6,9 @@ import numpy as np
 
 from tandem.data.journal import Journal
 from tandem.link.inproc import InprocLink
-from tandem.types import Entry, PolicySnapshot, Spec, Transition
+from tandem.types import Continuous, Entry, PolicySnapshot, Spec, Transition
 
-SPEC = Spec("toy", {"q": Entry((2,))}, Entry((1,)), 10, 100)
+SPEC = Spec("toy", {"q": Entry((2,))}, (Continuous("force", 1),), 10, 100)
 
 
 def step(seq: int, value: float = 0.0) -> Transition:

@@ -18,7 +18,7 @@ from tandem.data.journal import Journal
 from tandem.errors import StorageFull
 from tandem.link.client import ActorClient
 from tandem.link.trainer_end import TrainerEnd
-from tandem.types import Entry, Spec
+from tandem.types import Continuous, Entry, Spec
 from tests.waiting import wait_for
 
 
@@ -62,7 +62,7 @@ def test_a_connection_cut_in_the_middle_of_frames(hub: HubProcess, run: Path, tm
 def test_steps_with_images_over_a_link_that_is_cut(tmp_path: Path) -> None:
     """A step of 400 kB: a group holds two of them, a frame is cut in its middle."""
     image = Entry((128, 128, 3), "uint8")
-    spec = Spec("pictures", {"wrist": image, "front": image}, Entry((1,)), 10, 100)
+    spec = Spec("pictures", {"wrist": image, "front": image}, (Continuous("force", 1),), 10, 100)
     run = make_run(tmp_path / "run", spec)
     seen = {name: np.random.default_rng(0).integers(0, 256, image.shape).astype(np.uint8) for name in spec.observation}
     with HubProcess(run) as hub, Proxy(hub.port) as proxy:

@@ -12,7 +12,7 @@ from tandem.errors import SpecMismatch, StorageFull
 from tandem.link.hub import Hub
 from tandem.link.trainer_end import TrainerEnd, open_journal, read_policy_file
 from tandem.runs.board import PHASES, Board
-from tandem.types import Entry, Spec
+from tandem.types import Continuous, Entry, Spec
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_commands_to_an_earlier_trainer_are_not_carried_out_again(run: Path) -> 
 
 def test_the_journal_of_another_spec_is_refused(run: Path) -> None:
     open_journal(run, SPEC, read_only=True).close()
-    other = Spec("toy", {"q": Entry((9,))}, Entry((1,)), 10, 100)
+    other = Spec("toy", {"q": Entry((9,))}, (Continuous("force", 1),), 10, 100)
     with pytest.raises(SpecMismatch, match="'q'"):
         TrainerEnd(run, other)
 

@@ -8,13 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tandem.acting.policy import acting_policy
 from tandem.agents.packing import PPOState
 from tandem.agents.ppo import PPO
 from tandem.agents.ppo_config import PPOConfig
 from tandem.errors import SpecMismatch
 from tandem.networks.gaussian import StdType
 from tandem.networks.normaliser import Moments, Normaliser
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
+from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
+from tandem.types import PolicySnapshot
 
 RAW = 30 * np.random.default_rng(0).standard_normal((128, 6), dtype=np.float32) + 5
 COLUMNS = (0, 2, 3, 5)
@@ -40,7 +42,7 @@ def learned(config: PPOConfig) -> tuple[PPO, PPOState]:
 def test_the_numpy_forward_equals_the_jax_forward(std_type: StdType, activation: str) -> None:
     agent, state = learned(dataclasses.replace(CONFIG, std_type=std_type, activation=activation))
     seen = normaliser()
-    acting = acting_policy(agent.policy_parameters(state, seen.mean, seen.std, seen.clip))
+    acting = acting_policy(PolicySnapshot(0, 0, agent.policy_parameters(state, seen.mean, seen.std, seen.clip), "gaussian"))
     assert isinstance(acting, NumpyGaussian)
     mean, std = jax.jit(lambda x: state.actor(x))(seen(RAW)[:, COLUMNS])
     ours = acting.gaussian(RAW)
@@ -55,7 +57,9 @@ def test_the_numpy_forward_equals_the_jax_forward(std_type: StdType, activation:
 
 def test_actions_are_bounded_float32_for_one_or_many() -> None:
     agent, state = learned(CONFIG)
-    acting = acting_policy(agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf))
+    acting = acting_policy(
+        PolicySnapshot(0, 0, agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf), "gaussian")
+    )
     assert (acting.observation_dim, acting.action_dim, acting.observation_clip) == (6, 3, np.inf)
     for x, shape in ((RAW[0], (3,)), (RAW, (128, 3)), (RAW.reshape(2, 64, 6), (2, 64, 3))):
         for action in (acting.mode(x), acting.sample(x, np.random.default_rng(0))):
@@ -64,7 +68,9 @@ def test_actions_are_bounded_float32_for_one_or_many() -> None:
 
 def test_entries_that_the_policy_does_not_see_do_not_change_its_actions() -> None:
     agent, state = learned(CONFIG)
-    acting = acting_policy(agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf))
+    acting = acting_policy(
+        PolicySnapshot(0, 0, agent.policy_parameters(state, np.zeros(6, np.float32), np.ones(6, np.float32), np.inf), "gaussian")
+    )
     other = RAW.copy()
     other[:, [1, 4]] += 100
     assert np.array_equal(acting.mode(RAW), acting.mode(other))

@@ -8,14 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from tandem.acting.policy import acting_policy
 from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.errors import SpecMismatch
 from tandem.networks import numpy_recurrent
 from tandem.networks.gaussian import Gaussian
-from tandem.networks.numpy_policy import acting_policy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import GRU, LONGEST, LSTM, RNN_TYPES, Recurrent, layers
+from tandem.types import PolicySnapshot
 
 KEY, RANDOM = jax.random.PRNGKey(0), np.random.default_rng(0)
 STEPS, ROWS, INPUTS, UNITS = 9, 5, 3, 4
@@ -143,8 +144,8 @@ def test_the_numpy_forward_equals_the_jax_forward(kind: Any, count: int, std_typ
 def test_a_recurrent_policy_without_memory_and_a_memory_of_the_wrong_size_are_refused() -> None:
     agent, state = learned("lstm", 1, "scalar")
     parameters = agent.policy_parameters(state, np.zeros(4, np.float32), np.ones(4, np.float32), np.inf)
-    with pytest.raises(SpecMismatch, match="must keep its memory for it"):
-        acting_policy(parameters)
+    with pytest.raises(SpecMismatch, match="its memory must be kept for it"):
+        acting_policy(PolicySnapshot(0, 0, parameters, "recurrent_gaussian"))
     with pytest.raises(SpecMismatch, match=r"memory of 12 numbers for each of 3 rows, got a memory of shape \(2, 12\)"):
         NumpyRecurrent(parameters).mode(np.zeros((3, 4), np.float32), np.zeros((2, 12), np.float32))
     with pytest.raises(SpecMismatch, match="not a policy"):

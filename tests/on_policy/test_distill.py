@@ -81,16 +81,15 @@ def test_a_recurrent_teacher_follows_the_students_episodes() -> None:
     agent = RecurrentPPO(config, 3, 2)
     parameters = agent.policy_parameters(agent.init(0), np.zeros(3, np.float32), np.ones(3, np.float32), np.inf)
     labelled = labelled_rollout(9, 0)
-    whole = Teacher(PolicySnapshot(1, 1, parameters), 4).actions(np.asarray(labelled.observations), np.asarray(labelled.ended))
-    halves = Teacher(PolicySnapshot(1, 1, parameters), 4)
+    snapshot = PolicySnapshot(1, 1, parameters, "recurrent_gaussian")
+    whole = Teacher(snapshot, 4).actions(np.asarray(labelled.observations), np.asarray(labelled.ended))
+    halves = Teacher(snapshot, 4)
     observations, ended = np.asarray(labelled.observations), np.asarray(labelled.ended)
     parts = [halves.actions(observations[piece], ended[piece]) for piece in (slice(0, 5), slice(5, 9))]
     np.testing.assert_array_equal(whole, np.concatenate(parts))
     # after an end it acts as at a beginning
     step, row = np.argwhere(np.asarray(labelled.ended)[:-1])[0]
-    alone = Teacher(PolicySnapshot(1, 1, parameters), 1).actions(
-        np.asarray(labelled.observations)[step + 1 :, row : row + 1], np.zeros((8 - step, 1), bool)
-    )
+    alone = Teacher(snapshot, 1).actions(np.asarray(labelled.observations)[step + 1 :, row : row + 1], np.zeros((8 - step, 1), bool))
     np.testing.assert_allclose(whole[step + 1, row], alone[0, 0], atol=1e-6)
 
 
@@ -128,7 +127,7 @@ def knows(column: int, entries: int) -> dict[str, np.ndarray]:
 
 def teacher_for(task: str, column: int, path: Path) -> Path:
     spec = spec_for(task)
-    write_policy(path, PolicySnapshot(1, 1, knows(column, Layout(spec).size)), spec, learned_by="hand")
+    write_policy(path, PolicySnapshot(1, 1, knows(column, Layout(spec).size), "gaussian"), spec, learned_by="hand")
     return path
 
 

@@ -22,7 +22,7 @@ from tandem.observations import Layout
 from tandem.on_policy.mirror import mirror_for, mirror_of
 from tandem.on_policy.run import OnPolicyRun, train_ppo
 from tandem.runs.display import Display
-from tandem.types import Entry, Spec, Symmetry
+from tandem.types import Continuous, Entry, Spec, Symmetry
 from tests.on_policy.ppo_samples import SMALL, parts_of
 
 
@@ -49,7 +49,7 @@ PHYSICS: dict[str, tuple[State, State]] = {
 
 
 def test_every_declared_symmetry_is_tested_against_the_physics() -> None:
-    declared = {name for name in TASKS if _task(name, None).symmetry is not None}
+    declared = {name for name, entry in TASKS.items() if _task(entry, name, None).symmetry is not None}
     assert declared == set(PHYSICS)
 
 
@@ -82,7 +82,9 @@ def test_a_walker_with_one_slippery_foot_is_not_symmetric() -> None:
     """Walker2d-v4, taken for v5: the test above can fail."""
     env = make_batch("Walker2d-v4", 2, num_threads=1)
     assert isinstance(env, BatchEnv) and env.symmetry is None
-    mirror, (of_q, of_v) = mirror_of(env.task_spec, _task("Walker2d-v5", None).symmetry), PHYSICS["Walker2d-v5"]  # pyright: ignore[reportArgumentType]
+    symmetry = _task(TASKS["Walker2d-v5"], "Walker2d-v5", None).symmetry
+    assert symmetry is not None
+    mirror, (of_q, of_v) = mirror_of(env.task_spec, symmetry), PHYSICS["Walker2d-v5"]
     env.reset(seed=3)
     q, v = env.batch.bind("qpos"), env.batch.bind("qvel")
     q[1], v[1] = of_q(q[0]), of_v(v[0])
@@ -95,7 +97,7 @@ def test_a_walker_with_one_slippery_foot_is_not_symmetric() -> None:
     assert apart > 0.1
 
 
-SPEC = Spec("made up", {"b": Entry((2,), scale=(1.0, 2.0)), "a": Entry((3,))}, Entry((2,)), 10.0, 10)
+SPEC = Spec("made up", {"b": Entry((2,), scale=(1.0, 2.0)), "a": Entry((3,))}, (Continuous("arm", 2),), 10.0, 10)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from tandem.on_policy.run import train_ppo
 from tandem.programs.export import TOLERANCE, ExportMismatch, compare, export, onnx_bytes, probes
 from tandem.programs.record import record_demos
 from tandem.runs.display import Display
-from tandem.types import Entry, PolicySnapshot, Spec
+from tandem.types import Continuous, Entry, PolicySnapshot, Spec
 from tests.programs.test_processes import Command, api, started  # noqa: F401  started is a fixture
 from tests.test_cli import assert_done, assert_refused, tandem
 from tests.waiting import wait_for
@@ -52,7 +52,7 @@ SPEC = Spec(
         "touch": Entry((), unit="N", scale=20.0),
         "grid": Entry((2, 3), scale=0.5),
     },
-    action=Entry((4,), unit="m, rad", scale=(0.01, 0.01, 0.01, 0.1)),
+    action=(Continuous("arm", 4, unit="m, rad", scale=(0.01, 0.01, 0.01, 0.1)),),
     control_hz=10.0,
     max_episode_steps=50,
 )
@@ -73,7 +73,7 @@ def ppo_policy(config: PPOConfig, columns: tuple[int, ...] | None = None, clip: 
     mean, std = random.standard_normal(SIZE).astype(np.float32), random.uniform(0.1, 2, SIZE).astype(np.float32)
     parameters = agent.policy_parameters(state._replace(actor=actor), mean, std, clip)
     seen = slice(None) if columns is None else list(columns)
-    return PolicySnapshot(3, 7, parameters), lambda x: actor(jnp.clip((x - mean) / std, -clip, clip)[:, seen])
+    return PolicySnapshot(3, 7, parameters, "gaussian"), lambda x: actor(jnp.clip((x - mean) / std, -clip, clip)[:, seen])
 
 
 def sac_policy(config: SACConfig) -> tuple[PolicySnapshot, Callable]:
@@ -134,7 +134,7 @@ def test_a_policy_that_remembers_is_handed_its_memory_and_hands_it_back(kind: An
     state = state._replace(actor=of_some_size(state.actor))
     random = np.random.default_rng(1)
     centre, spread = random.standard_normal(SIZE).astype(np.float32), random.uniform(0.1, 2, SIZE).astype(np.float32)
-    snapshot = PolicySnapshot(3, 7, agent.policy_parameters(state, centre, spread, np.inf))
+    snapshot = PolicySnapshot(3, 7, agent.policy_parameters(state, centre, spread, np.inf), "recurrent_gaussian")
     policy = from_bytes(onnx_bytes(snapshot, SPEC, "ppo"), "made up")
     assert policy.inputs == ("grid", "pose", "touch") and policy.memory_size == {"lstm": 48, "gru": 24}[kind] * layers
     assert compare(policy, snapshot, SPEC, probes(snapshot, SPEC)) < 20 * TOLERANCE
@@ -178,7 +178,7 @@ def test_one_wrong_number_is_found_before_a_file_is_kept(kind: str, tmp_path: Pa
             continue
         wrong = array.copy()
         wrong.flat[0] += 0.01 * max(1.0, abs(float(wrong.flat[0])))
-        other = PolicySnapshot(3, 7, {**snapshot.parameters, name: wrong})
+        other = dataclasses.replace(snapshot, parameters={**snapshot.parameters, name: wrong})
         policy = from_bytes(onnx_bytes(other, SPEC, "x"), "made up")
         with pytest.raises(ExportMismatch, match=r"output '(action|mean|std|command)' differs, first at observation"):
             compare(policy, snapshot, SPEC, observations)

@@ -17,9 +17,9 @@ from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.stopping import INTERRUPTED
-from tandem.types import Entry, PolicySnapshot, Spec
+from tandem.types import Continuous, Entry, PolicySnapshot, Spec
 
-SPEC = Spec("toy", {"q": Entry((2,))}, Entry((1,)), 10, 100)
+SPEC = Spec("toy", {"q": Entry((2,))}, (Continuous("action", 1),), 10, 100)
 RULES = StopRules(max_steps=100, stop_success=0.9, stop_evaluations=2)
 
 

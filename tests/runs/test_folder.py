@@ -19,9 +19,9 @@ from tandem.on_policy.distill import DistillArgs
 from tandem.runs.board import Board
 from tandem.runs.clocks import Clocks
 from tandem.runs.folder import Kind, RunFolder, plain
-from tandem.types import Entry, Spec
+from tandem.types import Continuous, Entry, Spec
 
-SPEC = Spec("toy", {"q": Entry((2,))}, Entry((1,)), 10, 100)
+SPEC = Spec("toy", {"q": Entry((2,))}, (Continuous("action", 1),), 10, 100)
 CONFIGS: dict[Kind, Any] = {
     "rlpd": TrainConfig(task="toy"),
     "ppo": OnPolicyConfig(task="toy"),

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from tandem.actions import axis_names
 from tandem.errors import ConfigError, DeviceError, DeviceLost
 from tandem.teleop.devices import KEEPS_S, Gamepad, SpaceMouse, watch_device
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.steering import LOST_S
 
-MAPPING = Mapping.load(6)
+MAPPING = Mapping.load(axis_names(6))
 
 
 class Mouse:
@@ -139,7 +140,7 @@ def test_what_a_device_reads_can_be_looked_at() -> None:
 def test_a_missing_package_is_named_with_what_to_install() -> None:
     code = (
         "import sys; sys.modules['pyspacemouse'] = None\n"
-        "from tandem.teleop.devices import SpaceMouse\nfrom tandem.teleop.mapping import Mapping\nSpaceMouse(Mapping.load(6))"
+        "from tandem.teleop.devices import SpaceMouse\nfrom tandem.teleop.mapping import Mapping\nSpaceMouse(Mapping.load('xyz'))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "needs the package 'pyspacemouse'" in done.stderr and "pip install 'tandem-rl[spacemouse]'" in done.stderr

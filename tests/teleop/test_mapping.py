@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tandem.actions import axis_names
 from tandem.errors import ConfigError, FileMissing
-from tandem.teleop.mapping import DEFAULT, Mapping, axis_names
+from tandem.teleop.mapping import DEFAULT, Mapping
 
 
 @pytest.fixture
 def mapping() -> Mapping:
-    return Mapping.load(6)
+    return Mapping.load(axis_names(6))
 
 
 def changed(folder: Path, old: str, new: str) -> Path:
@@ -34,7 +35,7 @@ def test_keys_add_up_and_opposite_ones_cancel(mapping: Mapping) -> None:
 
 
 def test_a_task_without_turning_leaves_turning_out() -> None:
-    mapping = Mapping.load(3)
+    mapping = Mapping.load(axis_names(3))
     np.testing.assert_allclose(mapping.axes_from_keys({"KeyA", "KeyQ"}), [0, 0.6, 0], atol=1e-6)
     assert all(row["does"] != "+yaw" for row in mapping.table())
 
@@ -56,7 +57,7 @@ def test_the_shoulder_button_holds_and_other_buttons_ask(mapping: Mapping) -> No
     assert mapping.held_by_pad(buttons) and mapping.button_commands("pad", buttons) == {"success"}
     buttons[4] = 1.0  # fine
     np.testing.assert_allclose(mapping.axes_from_pad([-1, 0, 0, 0], buttons)[:2], [0, 0.15], atol=1e-6)
-    assert mapping.key_command("Escape") == "stop" and mapping.key_command("KeyW") == ""
+    assert mapping.tables["key_commands"]["Escape"] == "stop" and "KeyW" not in mapping.tables["key_commands"]
 
 
 def test_who_faces_the_robot_turns_the_axes_and_not_their_length(mapping: Mapping) -> None:
@@ -94,11 +95,11 @@ def test_the_help_names_every_input_once(mapping: Mapping) -> None:
 )
 def test_a_slip_of_the_pen_is_named(tmp_path: Path, old: str, new: str, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
-        Mapping.load(6, changed(tmp_path, old, new))
+        Mapping.load(axis_names(6), changed(tmp_path, old, new))
 
 
 def test_another_file_is_followed(tmp_path: Path) -> None:
-    mine = Mapping.load(6, changed(tmp_path, 'KeyW = "+x"', 'KeyW = "-z"'))
+    mine = Mapping.load(axis_names(6), changed(tmp_path, 'KeyW = "+x"', 'KeyW = "-z"'))
     np.testing.assert_allclose(mine.axes_from_keys({"KeyW"}), [0, 0, -0.6, 0, 0, 0], atol=1e-6)
     with pytest.raises(FileMissing, match=r"no mapping file .*none\.toml"):
-        Mapping.load(6, tmp_path / "none.toml")
+        Mapping.load(axis_names(6), tmp_path / "none.toml")

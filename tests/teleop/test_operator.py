@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from tandem.envs.registry import WITH_EXPERT, make, make_expert
-from tandem.teleop.operator import Fumbling, HandsOff, Operator, Still
+from tandem.actions import ActionLayout
+from tandem.envs.registry import make, make_expert, tasks_with_expert
+from tandem.teleop.operator import HandsOff, Operator, RandomActions, Still
+from tandem.types import Continuous
 
 SEEN = {"state": np.zeros(3, np.float32)}
 
@@ -21,13 +23,13 @@ def test_hands_off_has_nothing_to_offer_without_a_proposal() -> None:
 
 
 def test_still_moves_nothing_whatever_is_proposed() -> None:
-    action, by_human = Still(4).decide(SEEN, np.ones(4, np.float32))
+    action, by_human = Still(ActionLayout([Continuous("arm", 4)])).decide(SEEN, np.ones(4, np.float32))
     assert np.array_equal(action, np.zeros(4)) and action.dtype == np.float32 and by_human is False
 
 
-def test_fumbling_fills_the_whole_range_and_is_the_same_for_the_same_seed() -> None:
+def test_random_actions_fill_the_whole_range_and_are_the_same_for_the_same_seed() -> None:
     def actions(seed: int) -> np.ndarray:
-        operator = Fumbling(2, seed)
+        operator = RandomActions(ActionLayout([Continuous("arm", 2)]), seed)
         return np.stack([operator.decide(SEEN)[0] for _ in range(500)])
 
     first = actions(0)
@@ -37,7 +39,7 @@ def test_fumbling_fills_the_whole_range_and_is_the_same_for_the_same_seed() -> N
     assert np.array_equal(first, actions(0)) and not np.array_equal(first, actions(1))
 
 
-@pytest.mark.parametrize("task", WITH_EXPERT)
+@pytest.mark.parametrize("task", tasks_with_expert())
 def test_the_script_of_every_task_is_an_operator_who_counts_as_a_person(task: str) -> None:
     env = make(task)
     expert: Operator = make_expert(task, seed=0)
@@ -47,7 +49,7 @@ def test_the_script_of_every_task_is_an_operator_who_counts_as_a_person(task: st
     assert by_human is True and env.action_space.contains(action) and expert.name == "scripted"
 
 
-@pytest.mark.parametrize("task", WITH_EXPERT)
+@pytest.mark.parametrize("task", tasks_with_expert())
 def test_a_script_does_not_behave_alike_in_two_episodes(task: str) -> None:
     """Demonstrations of one start would otherwise be copies of each other."""
     observation, _ = make(task).reset(seed=0)

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from tandem.acting.operators import make_operators, scripted_people
+from tandem.actions import ActionLayout
 from tandem.envs.registry import make, spec_for
 from tandem.errors import ConfigError
-from tandem.teleop.operator import Fumbling
+from tandem.teleop.operator import RandomActions
 from tandem.teleop.scripted_person import Manner, ScriptedPerson
 from tandem.teleop.steering import Steering
+from tandem.types import Continuous
 
 MANNER = Manner(often=1.0, look_on=(5, 5), compare=4, correct=(3, 3), try_again=(4, 4), see_through=30, trust=0.0)
 PROPOSED = np.zeros(1, np.float32)
@@ -95,7 +97,7 @@ def test_the_same_seed_helps_at_the_same_moments_and_a_saved_one_goes_on() -> No
     def life(steps: int, saved_at: int | None = None) -> list[tuple[bool, bytes]]:
         env = make("gear_assembly")
         [one] = scripted_people(env.get_wrapper_attr("task_spec"), 1, 5)
-        fumbling, lived = Fumbling(6, 0), []
+        chance, lived = RandomActions(ActionLayout([Continuous("arm", 6)]), 0), []
         observation, _ = env.reset(seed=1)
         one.reset()
         for step in range(steps):
@@ -103,7 +105,7 @@ def test_the_same_seed_helps_at_the_same_moments_and_a_saved_one_goes_on() -> No
                 memory = one.memory()
                 [one] = scripted_people(env.get_wrapper_attr("task_spec"), 1, 99)  # another life, until it remembers this one
                 one.restore(memory)
-            action, by_person = one.decide(observation, fumbling.decide(observation)[0])
+            action, by_person = one.decide(observation, chance.decide(observation)[0])
             lived.append((by_person, action.tobytes()))
             observation, _, terminated, truncated, _ = env.step(action)
             if terminated or truncated:
@@ -129,17 +131,17 @@ def test_every_robot_has_a_person_of_its_own_and_a_page_may_still_take_the_first
         scripted_people(make("Pendulum-v1").get_wrapper_attr("task_spec"), 1, 0)
 
 
-def test_the_expert_can_finish_what_a_fumbling_policy_began() -> None:
+def test_the_expert_can_finish_what_a_chance_policy_began() -> None:
     """Most of the gears that it sees through end up on the peg."""
     env = make("gear_assembly")
     [one] = scripted_people(env.get_wrapper_attr("task_spec"), 1, 0)
-    fumbling, successes = Fumbling(6, 0), 0
+    chance, successes = RandomActions(ActionLayout([Continuous("arm", 6)]), 0), 0
     for seed in range(8):
         observation, _ = env.reset(seed=seed)
         one.reset()
         ended = False
         while not ended:
-            action, _ = one.decide(observation, 0.3 * fumbling.decide(observation)[0])
+            action, _ = one.decide(observation, 0.3 * chance.decide(observation)[0])
             observation, _, terminated, truncated, info = env.step(action)
             ended = terminated or truncated
         successes += info["success"]

@@ -5,12 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
+from tandem.actions import ActionLayout
 from tandem.envs.batch import BatchEnv
 from tandem.envs.reach import Reach
 from tandem.errors import DeviceLost
 from tandem.teleop.operator import HandsOff, Operator
 from tandem.teleop.steering import LOST_S, SMOOTH_STEPS, STRANDED_S, Reading, Steering
+from tandem.types import Continuous
 
+ARM = ActionLayout([Continuous("arm", 3)])
 SEEN = {"q": np.zeros(1, np.float32)}
 POLICY = np.array([0.8, -0.8, 0.4], np.float32)
 
@@ -28,7 +31,7 @@ def clock() -> Clock:
 
 
 def steering(clock: Clock, **options) -> Steering:
-    return Steering(3, clock=clock, **options)
+    return Steering(ARM, clock=clock, **options)
 
 
 def test_it_is_an_operator_that_lets_the_policy_act_until_a_hand_takes_over(clock: Clock) -> None:
@@ -39,7 +42,7 @@ def test_it_is_an_operator_that_lets_the_policy_act_until_a_hand_takes_over(cloc
 
 def test_a_hand_that_rests_commands_no_motion_so_nothing_jumps_at_take_over() -> None:
     """The command of a real controller: at take-over it stays exactly where it was."""
-    env, operator = BatchEnv(Reach(), 1), Steering(3)
+    env, operator = BatchEnv(Reach(), 1), Steering(ARM)
     observation, _ = env.reset(seed=3)
     task = env.task
     assert isinstance(task, Reach)

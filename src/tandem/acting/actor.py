@@ -13,12 +13,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from tandem.acting.limits import Limits
+from tandem.acting.policy import acting_policy
 from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
+from tandem.actions import ActionLayout
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ActionError, SimulationDiverged
 from tandem.link.messages import EpisodeEnd
-from tandem.networks.numpy_policy import ActingPolicy, acting_policy
+from tandem.networks.numpy_policy import ActingPolicy
 from tandem.observations import Layout
 from tandem.runs.broken import STATES_KEPT, keep_simulation
 from tandem.seeding import episode_seeds
@@ -48,7 +50,7 @@ class OwnActing(Protocol):
 
 @dataclass(frozen=True)
 class OwnPolicy:
-    """A policy that the actor brought along and keeps, whatever the learner publishes."""
+    """A policy that the actor was started with and keeps, whatever the learner publishes."""
 
     act: OwnActing
     known_as: ForeignPolicy
@@ -92,7 +94,7 @@ class Actor:
         self._limits = None if limits is None or limits.idle else limits
         self.rewards: RewardSource = rewards or EnvironmentReward()
         self.spec = env.spec
-        self._layout = Layout(self.spec)
+        self._layout, self._actions = Layout(self.spec), ActionLayout.of(self.spec)
         self._random = np.random.default_rng([seed, 1])
         self._random_steps = random_steps
         self.steps = 0
@@ -213,7 +215,7 @@ class Actor:
             raise type(problem)(f"{problem} The last {len(self._trace)} steps are kept: `tandem doctor replay {kept}`.") from problem
 
     def _reset(self, rows: Sequence[int], seeds: Sequence[int] | None = None) -> None:
-        """New episodes in these rows, for everything that has to know of it."""
+        """Start new episodes in these rows: environment, operators, recorders, policy memory, reward source."""
         self._observation = self.env.reset(rows, seeds)
         for row in rows:
             self._ended[row] = False
@@ -232,7 +234,7 @@ class Actor:
         snapshot = self._link.newest_policy(self.snapshot.version if self.snapshot else -1)
         if snapshot is not None:
             self._say(f"[ACTOR] Received network parameters update at step {self.steps}! (version {snapshot.version}, {snapshot.hash})")
-            self.snapshot, self._policy = snapshot, acting_policy(snapshot.parameters)
+            self.snapshot, self._policy = snapshot, acting_policy(snapshot)
             self._link.acting_with(snapshot)
             self._say("[ACTOR] Network parameters updated successfully!")
 
@@ -240,12 +242,12 @@ class Actor:
         if self.own_policy is not None:
             return self.own_policy.act(self._observation)
         if self._policy is None or self.steps < self._random_steps:
-            return self._random.uniform(-1, 1, (self.env.num_envs, self.spec.action_dim)).astype(np.float32)
+            return self._actions.random(self._random, self.env.num_envs)
         return self._policy.sample(self._layout.flatten(self._observation, self._policy.observation_clip), self._random)
 
     @property
     def observation(self) -> Observation:
-        """Of row 0, as the next action will answer it."""
+        """The observation of row 0 that the next action answers."""
         return _row(self._observation, 0)
 
     @property
@@ -272,7 +274,7 @@ class Actor:
         self._random.bit_generator.state = json.loads(state["random"])
         if state["parameters"]:
             self.snapshot = PolicySnapshot(state["version"], state["learner_step"], state["parameters"])
-            self._policy = acting_policy(self.snapshot.parameters)
+            self._policy = acting_policy(self.snapshot)
         if state["env"] is None:
             self.begin()  # under its own source: what the old one sent after the checkpoint stays as it is
             return

@@ -1,4 +1,4 @@
-"""How good is a policy by itself? Episodes on seeds of their own, deterministic or stochastic, success with an interval."""
+"""Evaluation of a policy: episodes on seeds of their own, deterministic or stochastic, success with an interval."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from tandem.envs.registry import TASKS, make_env
+from tandem.envs.registry import make_env, registered
 from tandem.envs.task_env import TaskEnv
 from tandem.types import Observation, Spec
 
 MAX_ROWS = 128
 
 Act = Callable[[Observation], np.ndarray]
-"""Observations of N rows -> actions (N, action_dim). What remembers has a method `reset`, for new episodes in all rows."""
+"""Observations of N rows -> actions (N, action_dim). A policy with memory has a method `reset`, for new episodes in all rows."""
 
 
 @runtime_checkable
 class Remembering(Protocol):
-    """Acts by what it has seen since its last `reset`."""
+    """Acts by its memory since the last `reset`."""
 
     def reset(self) -> None: ...
 
@@ -39,7 +39,7 @@ class Interval:
 
 
 def wilson(successes: int, trials: int, z: float = 1.96) -> Interval:
-    """Right also for none or all of a few, where the usual formula says plus or minus nothing."""
+    """Correct also for 0 or all successes of a few trials, where the usual formula gives an interval of width 0."""
     if trials == 0:
         return Interval(math.nan, 0.0, 1.0)
     share = successes / trials
@@ -71,7 +71,7 @@ def evaluate(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None]
 
     `turn` is called before each step: an evaluation may take long, and its caller may have to show that it is alive.
     """
-    rows = MAX_ROWS if task in TASKS else 1  # a Gymnasium environment is stepped alone: it shares no threads with others
+    rows = MAX_ROWS if registered(task) is not None else 1  # a Gymnasium environment is stepped alone, and made once
     env, parts = None, []
     for start in range(0, len(seeds), rows):
         chosen = seeds[start : start + rows]
@@ -100,11 +100,11 @@ def _evaluate_rows(env: TaskEnv, act: Act, seeds: Sequence[int], turn: Callable[
 
 
 def _begin(act: Act) -> None:
-    """No episode may know anything of the one before it."""
+    """Clear the memory: no episode may depend on the one before it."""
     if isinstance(act, Remembering):
         act.reset()
 
 
 def has_success(spec: Spec) -> bool:
-    """Whether success is a notion of the task; a foreign environment has only its return."""
+    """Whether the task defines success; a foreign environment has only its return."""
     return spec.return_range is not None

@@ -11,64 +11,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from tandem.envs.arm import ControlLimits
-from tandem.envs.gear_assembly.task import CONTROL as GEAR_CONTROL
-from tandem.envs.reach import CONTROL as REACH_CONTROL
+from tandem.actions import ActionLayout
+from tandem.envs.limits import LimitSettings
+from tandem.envs.registry import registered
 from tandem.errors import ConfigError
 from tandem.files import read_toml
 from tandem.types import Observation, Spec
 
 
-@dataclass(frozen=True)
-class LimitSettings:
-    """What holds for one task; an empty entry limits nothing."""
-
-    speed: tuple[float, ...] = ()
-    """Largest speed of the command along each axis of the action (m/s, rad/s)."""
-    position: str = ""
-    """Observation entry whose first numbers are the measured position along the axes of the action."""
-    offset: str = ""
-    """Observation entry with the command minus that position, where there is one."""
-    low: tuple[float, ...] = ()
-    high: tuple[float, ...] = ()
-    """The workspace, in the units of `position`; as many numbers each as axes it bounds."""
-    wrench: str = ""
-    """Observation entry whose first three numbers are the force of the world on the tool (N), along the axes of the action."""
-    force: float = 0.0
-    """Newtons beyond which no action pushes further against what pushes back."""
-    stall_s: float = 2.0
-    """Seconds after which a step counts as hanging and motion is stopped; 0: never."""
-    reset_s: float = 60.0
-    """The same for a reset, which may have to drive a robot to its start; 0: never."""
-
-
-def _of_control(control: ControlLimits, axes: int, hz: float, **entries: Any) -> LimitSettings:
-    speed = tuple(step * hz for step in control.action_scale[:axes])
-    return LimitSettings(speed=speed, low=control.workspace_low[:axes], high=control.workspace_high[:axes], **entries)
-
-
-LIMITS = {
-    "gear_assembly": _of_control(GEAR_CONTROL, 6, 10.0, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0),
-    "reach": _of_control(REACH_CONTROL, 3, 10.0, position="tcp_position", offset="command_offset"),
-}
-"""What holds for a task at the pace of the real world unless a file says otherwise."""
-
-
 def settings_for(task: str, realtime: bool, file: Path | None = None) -> LimitSettings:
-    """Those of the file, else the task's own on a robot; a simulation at a fast pace is kept by its task alone."""
+    """The limits of the file, else the task's own on a robot; a simulation at a fast pace is limited by its task alone."""
+    entry = registered(task)
+    own = entry.limits if entry is not None else LimitSettings()
     if file is None:
-        return LIMITS.get(task, LimitSettings()) if realtime else LimitSettings(stall_s=0.0, reset_s=0.0)
-    told = read_toml(file, "file of limits")
+        return own if realtime else LimitSettings(stall_s=0.0, reset_s=0.0)
+    given = read_toml(file, "file of limits")
     known = {item.name for item in fields(LimitSettings)}
-    unknown = sorted(set(told) - known)
+    unknown = sorted(set(given) - known)
     if unknown:
         raise ConfigError(f"the file of limits {file} has unknown entries {unknown}; there are {', '.join(sorted(known))}")
-    given = {name: tuple(float(v) for v in value) if isinstance(value, list) else value for name, value in told.items()}
-    return replace(LIMITS.get(task, LimitSettings()), **given)
+    return replace(own, **{name: tuple(float(v) for v in value) if isinstance(value, list) else value for name, value in given.items()})
 
 
 @dataclass
@@ -80,10 +45,11 @@ class Limits:
     counts: dict[str, int] = field(default_factory=lambda: {"speed": 0, "workspace": 0, "force": 0})
     """Actions that each limit has changed so far."""
     notice: str = ""
-    """What was changed in the last action, in words; empty if nothing was."""
+    """What the limits changed in the last action, in words; empty if nothing."""
 
     def __post_init__(self) -> None:
-        settings, spec, axes = self.settings, self.spec, self.spec.action_dim
+        settings, spec, layout = self.settings, self.spec, ActionLayout.of(self.spec)
+        axes = int(np.argmax(layout.is_discrete)) if not layout.all_continuous else layout.size  # those before the first choice
         for name in (settings.position, settings.offset, settings.wrench):
             if name and name not in spec.observation:
                 raise ConfigError(f"the limits of '{spec.task}' name the observation entry '{name}'; it has {', '.join(spec.observation)}")
@@ -94,9 +60,9 @@ class Limits:
                 )
         if len(settings.low) != len(settings.high) or (settings.low and not settings.position):
             raise ConfigError(f"the limits of '{spec.task}' need `low` and `high` of the same length, and `position` for them")
-        self._scale = np.broadcast_to(spec.action.scales().reshape(-1), axes).astype(float)
+        self._scale = layout.scales.astype(float)
         step = self._scale * spec.control_hz
-        self._fastest = np.ones(axes)
+        self._fastest = np.where(layout.is_discrete, np.inf, 1.0)
         self._fastest[: len(settings.speed)] = np.minimum(1.0, np.array(settings.speed) / step[: len(settings.speed)])
 
     @property

@@ -1,4 +1,4 @@
-"""Who stands beside the robot: one option for all commands, `--operator`.
+"""The operators by name: one option for all commands, `--operator`.
 
 browser           a page may take over at any moment (the default: it costs nothing while nobody does)
 none              nobody may
@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tandem.envs.registry import TASKS, make_corrector
+from tandem.actions import ActionLayout
+from tandem.envs.registry import TASKS, make_corrector, registered
 from tandem.errors import ConfigError
 from tandem.seeding import episode_seed
 from tandem.teleop.devices import Gamepad, SpaceMouse
@@ -34,19 +35,19 @@ def check_operator(name: str) -> None:
 def make_operators(
     name: str, spec: Spec, num_envs: int, seed: int, hand: Hand | None = None, manner: Manner | None = None
 ) -> tuple[list[ResumableOperator], Steering | None]:
-    """One operator for each row, and who may be steered (the first of them); None where nobody may. `hand` is a device here."""
+    """One operator for each row, and the first of them if a person may steer it, else None. `hand` is a device on this machine."""
     check_operator(name)
     if name == "none":
         return [HandsOff()] * num_envs, None
     inner: list[ResumableOperator] = [HandsOff()] * num_envs
     if name == "person:scripted":
         inner = list(scripted_people(spec, num_envs, seed, manner))
-    steering = Steering(spec.action_dim, inner[0], hand)
+    steering = Steering(ActionLayout.of(spec), inner[0], hand)
     return [steering, *inner[1:]], steering
 
 
 def scripted_people(spec: Spec, count: int, seed: int, manner: Manner | None = None) -> list[ScriptedPerson]:
-    """Each at a robot of their own, each with their own chance."""
+    """One for each robot, each with a random stream of its own."""
     return [
         ScriptedPerson(
             make_corrector(spec.task, episode_seed(seed, "correction", row)),
@@ -60,18 +61,18 @@ def scripted_people(spec: Spec, count: int, seed: int, manner: Manner | None = N
 
 
 def distance_of(task: str) -> Callable[..., float]:
-    """How far from done a task looks, from what the policy sees."""
-    distance = TASKS[task].distance if task in TASKS else None
-    if distance is None:
+    """The distance to the goal, from one robot's observation."""
+    entry = registered(task)
+    if entry is None or entry.distance is None:
         known = ", ".join(name for name, entry in TASKS.items() if entry.distance is not None)
-        raise ConfigError(f"nobody wrote a scripted person for '{task}'; there is one for {known}")
-    return distance
+        raise ConfigError(f"there is no scripted person for '{task}'; there is one for {known}")
+    return entry.distance
 
 
 def open_hand(name: str, spec: Spec, mapping: Path | None = None) -> Hand | None:
-    """The device on this machine that an operator is, None for the others."""
+    """The device of an operator that is one on this machine, else None."""
     check_operator(name)
     if name not in DEVICES:
         return None
-    table = Mapping.load(spec.action_dim, mapping)
+    table = Mapping.load(ActionLayout.of(spec).axes, mapping)
     return SpaceMouse(table) if name == "spacemouse" else Gamepad(table)

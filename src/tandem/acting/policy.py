@@ -1,4 +1,4 @@
-"""A learned policy at work, outside of training."""
+"""Loading a learned policy and acting with it, outside of training."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tandem.acting.evaluate import Evaluation
-from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import ActingPolicy, acting_policy, remembers
+from tandem.errors import ConfigError, SpecMismatch
+from tandem.networks.numpy_policy import ActingPolicy, NumpyGaussian, NumpyPolicy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
 from tandem.observations import Layout
@@ -18,18 +18,18 @@ from tandem.runs.folder import RunFolder
 from tandem.types import Observation, PolicySnapshot, Spec
 
 Policy = PolicySnapshot | OnnxPolicy
-"""Whatever can act: parameters that can also be trained on, or an exported file that cannot."""
+"""Parameters, which can also be trained on, or an exported file, which can only act."""
 
 
 def load_policy(path: Path, which: str = "best", spec: Spec | None = None) -> tuple[PolicySnapshot, Spec]:
-    """Of a run folder its best policy (the latest where none was evaluated), or a policy file; with `spec`, for that only."""
+    """The best policy of a run folder (the latest where none was evaluated), or a policy file; with `spec`, it must fit that."""
     if path.suffix == ".onnx":
         raise ConfigError(f"{path} is an exported policy: it can act, but not be trained on. Give the run it came from.")
     return read_policy(policy_file(path, which), spec)
 
 
 def load_any_policy(path: Path, which: str = "best", spec: Spec | None = None) -> tuple[Policy, Spec]:
-    """The same, or an exported ONNX file: for whoever only wants it to act."""
+    """The same, or an exported ONNX file, which can only act."""
     if path.suffix == ".onnx":
         policy = read_onnx(path, spec)
         return policy, policy.spec
@@ -37,38 +37,55 @@ def load_any_policy(path: Path, which: str = "best", spec: Spec | None = None) -
 
 
 def policy_file(path: Path, which: str = "best") -> Path:
-    """Where the policy of a run folder lies; a file is itself."""
+    """The policy file of a run folder; a file is itself."""
     if path.is_file():
         return path
     return RunFolder(path).policy(which)
 
 
 def policy_to_start_from(path: Path, spec: Spec) -> PolicySnapshot:
-    """The policy of another run, or a word on why RLPD cannot start with it."""
+    """The policy of another run; an error says why RLPD cannot start with it."""
     snapshot = load_policy(path, spec=spec)[0]
-    if remembers(snapshot.parameters):
+    if snapshot.kind == "recurrent_gaussian":
         raise ConfigError(
-            f"RLPD cannot start from the policy of {path}: it has recurrent layers (actor_rnn_type of its PPO run), and acts by what it "
-            f"remembers. SAC's policy sees the present alone, so there is nothing it could be made of that does the same. Train PPO "
+            f"RLPD cannot start from the policy of {path}: it has recurrent layers (actor_rnn_type of its PPO run), and acts by its "
+            f"memory. SAC's policy has none, so it cannot do the same. Train PPO "
             f"without actor_rnn_type, or record what the policy does (`tandem record {spec.task} --operator policy:{path}`) and learn "
             f"from the demonstrations."
         )
     return snapshot
 
 
-class Acting:
-    """A policy at work: observations of N rows to actions (N, action_dim).
+def numpy_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent:
+    """The forward pass of a policy, by its kind."""
+    kinds = {"tanh_gaussian": NumpyPolicy, "gaussian": NumpyGaussian, "recurrent_gaussian": NumpyRecurrent}
+    return kinds[snapshot.kind](snapshot.parameters)
 
-    Of a policy that remembers it keeps the memory, which lasts until `reset`: whoever begins new episodes says so.
+
+def acting_policy(snapshot: PolicySnapshot) -> ActingPolicy:
+    """The same for an actor that keeps no memory; a policy with memory is refused."""
+    policy = numpy_policy(snapshot)
+    if isinstance(policy, NumpyRecurrent):
+        raise SpecMismatch(
+            "this policy has recurrent layers: its memory must be kept for it and reset at every episode (`NumpyRecurrent`), "
+            "and this part of Tandem does not do that"
+        )
+    return policy
+
+
+class Acting:
+    """A policy as a function: observations of N rows to actions (N, action_dim).
+
+    It keeps the memory of a recurrent policy until `reset`, which must be called when new episodes begin.
     """
 
-    def __init__(self, policy: ActingPolicy | NumpyRecurrent | OnnxPolicy, spec: Spec, stochastic_seed: int | None) -> None:
+    def __init__(self, policy: NumpyPolicy | NumpyGaussian | NumpyRecurrent | OnnxPolicy, spec: Spec, stochastic_seed: int | None) -> None:
         self._policy, self._layout = policy, Layout(spec)
         self._random = None if stochastic_seed is None else np.random.default_rng(stochastic_seed)
         self._memory: np.ndarray | None = None
 
     def reset(self, rows: np.ndarray | None = None) -> None:
-        """New episodes begin, everywhere or in the rows of a mask: nothing is remembered of the last ones."""
+        """New episodes begin, in all rows or in those of a mask: the memory of the last ones is cleared."""
         self._memory = None if rows is None or self._memory is None else np.where(rows[:, None], np.float32(0), self._memory)
 
     def __call__(self, observation: Observation) -> np.ndarray:
@@ -87,12 +104,11 @@ def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> 
     """The policy as a function of observations: its most likely action, or a drawn one."""
     if isinstance(chosen, OnnxPolicy):
         return Acting(chosen, spec, stochastic_seed)
-    parameters = chosen.parameters
-    return Acting(NumpyRecurrent(parameters) if remembers(parameters) else acting_policy(parameters), spec, stochastic_seed)
+    return Acting(numpy_policy(chosen), spec, stochastic_seed)
 
 
 class PolicyOperator:
-    """A policy where a person would be: to watch it, or to record what it does."""
+    """A policy as an operator: to watch it, or to record what it does."""
 
     name = "policy"
 

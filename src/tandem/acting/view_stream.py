@@ -13,16 +13,16 @@ from tandem.link.messages import MAX_TEXT, Camera, Command, Scene, View
 from tandem.types import Observation, Transition
 
 LAPSE_S = 3.0
-"""Without being asked again nothing is shown any more."""
+"""A `watch` command is good for so long; after that no view is sent."""
 MAX_HZ = 20.0
 _STANDING_HZ = 4.0
-"""While nothing moves, unless something else has changed."""
+"""Rate while nothing moves, unless the state or the notice has changed."""
 _MAX_NUMBERS = 16
-"""Of an observation entry; images and other large ones are not shown as numbers."""
+"""Largest observation entry that is shown as numbers."""
 
 
 class ViewSink(Protocol):
-    """The end of a link that takes what is to be shown."""
+    """The end of a link that takes views."""
 
     def show(self, seen: Scene | View | Camera) -> None: ...
 
@@ -64,7 +64,7 @@ class ViewStream:
         return self._hz > 0 and self._clock() < self._until
 
     def watch(self, command: Command) -> None:
-        """Somebody watches, still watches, or watches no more."""
+        """Start, keep alive or stop the views."""
         hz, before = command.detail.get("hz", MAX_HZ), self.watched
         self._hz = min(MAX_HZ, float(hz)) if isinstance(hz, int | float) and hz > 0 else 0.0
         self._camera = str(command.detail.get("camera", ""))

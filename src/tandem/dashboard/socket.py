@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from tandem.actions import ActionLayout
 from tandem.dashboard.advice import advise, clock_words, expected, figures, reference
 from tandem.dashboard.open_page import OpenPage, as_frame, as_json
 from tandem.dashboard.page_input import PageInput, mapping_for_page
@@ -87,7 +88,7 @@ class Pages:
         self._input: PageInput | None = None
         if source.remote is not None:
             own = self._folder.mapping_file
-            self._mapping = Mapping.load(source.info.spec.action_dim, mapping or (own if own.exists() else None))
+            self._mapping = Mapping.load(ActionLayout.of(source.info.spec).axes, mapping or (own if own.exists() else None))
             self._input = PageInput(source.remote, self._mapping)
 
     # ---- one page

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.types import Observation, Spec, Step, Transition
 
 
@@ -66,4 +67,4 @@ def _copied(observation: Observation, spec: Spec) -> Observation:
 
 def _clipped(action: Any, spec: Spec) -> np.ndarray:
     """The action as the environment took it, which clips to [-1, 1]. NaN stays NaN, for the journal to refuse."""
-    return np.clip(np.array(action, dtype=spec.action.dtype), -1.0, 1.0)
+    return ActionLayout.of(spec).clip(np.array(action, np.float32))

@@ -27,7 +27,7 @@ import numpy as np
 
 from tandem.data.validation import Validator
 from tandem.errors import DataError, FileMissing, FileUnreadable, InvalidTransition, SpecMismatch, UnsafePickle
-from tandem.types import Entry, Observation, Spec, Transition
+from tandem.types import Continuous, Entry, Observation, Spec, Transition
 
 MAX_PICKLE_BYTES = 4 * 2**30
 """A larger file is refused before it is read; 25 demonstrations with three cameras are about half a gigabyte."""
@@ -224,7 +224,7 @@ def _transition(record: Mapping[str, Any], spec: Spec, source: str, seq: int, ep
     terminated, reward = not _number(record["masks"]), _number(record["rewards"])
     return Transition(
         observation=_observation(record["observations"], spec),
-        action=_fitted(_array(infos["intervene_action"] if intervened else record["actions"]), spec.action),
+        action=_fitted(_array(infos["intervene_action"] if intervened else record["actions"]), Entry((spec.action_dim,))),
         reward=reward,
         next_observation=_observation(record["next_observations"], spec),
         terminated=terminated,
@@ -284,9 +284,9 @@ def _require_spec(record: Mapping[str, Any], spec: Spec, path: Path) -> None:
             differences.append(f"observation entry '{name}' {array.shape}: only there")
         elif array.shape != entry.shape:
             differences.append(f"observation entry '{name}': shape {entry.shape} here, {array.shape} there")
-    action = _fitted(_array(record["actions"]), spec.action)
-    if action.shape != spec.action.shape:
-        differences.append(f"action: shape {spec.action.shape} here, {action.shape} there")
+    action = _fitted(_array(record["actions"]), Entry((spec.action_dim,)))
+    if action.shape != (spec.action_dim,):
+        differences.append(f"action: shape {(spec.action_dim,)} here, {action.shape} there")
     if differences:
         raise SpecMismatch(
             f"{path} does not fit the task '{spec.task}': {'; '.join(differences)} (here: the task, there: the file). "
@@ -301,7 +301,8 @@ def _guess_spec(records: list[Mapping[str, Any]], task: str) -> Spec:
         length += 1
         longest = max(longest, length)
         length = 0 if _number(record["dones"]) else length
-    return Spec(task, observation, _guess_entry(_array(records[0]["actions"])), CONTROL_HZ, longest)
+    action = Continuous("action", _guess_entry(_array(records[0]["actions"])).size)
+    return Spec(task, observation, (action,), CONTROL_HZ, longest)
 
 
 def _guess_entry(array: np.ndarray) -> Entry:

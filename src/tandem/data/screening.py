@@ -15,8 +15,9 @@ from typing import NamedTuple
 import msgpack
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.codec import pack_transition
-from tandem.data.validation import ACTION_TOLERANCE, COUNT_LIMIT
+from tandem.data.validation import COUNT_LIMIT
 from tandem.types import Spec, Transition
 
 MAX_BYTES = 16 * 2**10
@@ -34,6 +35,7 @@ class Screen:
     """Recognises the sound steps of one spec."""
 
     def __init__(self, spec: Spec) -> None:
+        self._layout = ActionLayout.of(spec)
         example = _zeros(spec)
         template = pack_transition(example)
         self._tail = template.rindex(b"episode") + len(b"episode")
@@ -63,7 +65,7 @@ class Screen:
         for places, dtype in self._floats:
             sound &= np.isfinite(table.take(places, axis=1).view(dtype)).all(axis=1)
         places, dtype = self._action
-        sound &= (np.abs(table.take(places, axis=1).view(dtype)) <= 1.0 + ACTION_TOLERANCE).all(axis=1)
+        sound &= self._layout.valid(table.take(places, axis=1).view(dtype))
         return [self._place(record) if good else None for record, good in zip(records, sound.tolist(), strict=True)]
 
     def _place(self, record: bytes) -> Place | None:
@@ -81,7 +83,7 @@ class Screen:
 
 def _zeros(spec: Spec) -> Transition:
     observation, following = ({name: np.zeros(entry.shape, entry.dtype) for name, entry in spec.observation.items()} for _ in range(2))
-    return Transition(observation, np.zeros(spec.action.shape, spec.action.dtype), 0.0, following, False, False)
+    return Transition(observation, np.zeros(spec.action_dim, np.float32), 0.0, following, False, False)
 
 
 def _examples_with_one_change(example: Transition) -> Iterator[tuple[np.dtype, Transition]]:

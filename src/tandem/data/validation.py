@@ -1,4 +1,4 @@
-"""May this step be learned from? A reason in words if not; journal, demos and imports all ask here."""
+"""Whether a step may be learned from, with the reason if not; journal, demos and imports all use it."""
 
 from __future__ import annotations
 
@@ -6,30 +6,23 @@ import math
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.types import Entry, Observation, Spec, Transition
-
-ACTION_TOLERANCE = 1e-6
-"""How far beyond [-1, 1] an action may lie: rounding, not meaning."""
 
 COUNT_LIMIT = 2**53
 """Episode and step numbers stay below this: exact in any language that may read the file."""
 
 
-def validate_transition(transition: Transition, spec: Spec) -> str | None:
-    """Why this step cannot be used with this spec, naming entry and index; None when it can."""
-    return Validator(spec).reason(transition)
-
-
 class Validator:
-    """`validate_transition` for many steps of one spec.
+    """Says of each step of one spec why it cannot be used, naming entry and index.
 
     A sound step pays for one finiteness test over all its numbers together; only a step that
-    fails anything is looked at entry by entry, to name the place.
+    fails anything is checked entry by entry, to name the place.
     """
 
     def __init__(self, spec: Spec):
         self._entries = dict(spec.observation)
-        self._action = spec.action
+        self._layout, self._action = ActionLayout.of(spec), Entry((spec.action_dim,))
         self._expected = [(name, entry.shape, np.dtype(entry.dtype)) for name, entry in spec.observation.items()]
         self._float_names = [name for name, _, dtype in self._expected if dtype.kind == "f"]
 
@@ -61,7 +54,7 @@ class Validator:
             floats = [entries[name].reshape(-1) for entries in (observation, following) for name in self._float_names]
             if floats and not np.isfinite(np.concatenate(floats)).all():
                 return False
-            return bool(np.abs(action).max(initial=0.0) <= 1.0 + ACTION_TOLERANCE)  # NaN compares false
+            return bool(self._layout.valid(action[None])[0])  # NaN compares false
         except (KeyError, AttributeError, TypeError):
             return False
 
@@ -79,14 +72,7 @@ class Validator:
         return None
 
     def _action_reason(self, action: np.ndarray) -> str | None:
-        reason = _array_reason(action, self._action, "action")
-        if reason:
-            return reason
-        outside = np.argwhere(np.abs(action) > 1.0 + ACTION_TOLERANCE)
-        if len(outside):
-            index = tuple(outside[0])
-            return f"action at {_index_text(outside[0])} is {float(action[index]):.6g}, outside [-1, 1]"
-        return None
+        return _array_reason(action, self._action, "action") or self._layout.problem(action)
 
 
 def _array_reason(array: np.ndarray, entry: Entry, what: str) -> str | None:

@@ -22,7 +22,7 @@ from tandem.doctor.records import Records
 from tandem.doctor.show import clock_lines, lines
 from tandem.errors import ConfigError, FileMissing
 from tandem.runs.folder import RunFolder
-from tandem.types import Entry, Spec
+from tandem.types import Spec
 
 Say = Callable[[str], None]
 WATCH_S = 5.0
@@ -124,7 +124,7 @@ def _diagnosis_source(asked: DoctorArgs) -> Callable[[], Diagnosis]:
 
 def remote_diagnosis(found: Probe, lang: Literal["en", "zh"]) -> Diagnosis:
     """What the probe found from this machine, merged with the diagnosis that the hub made of its own run."""
-    unknown = Spec("", {}, Entry((0,)), 1.0, 1)
+    unknown = Spec("", {}, (), 1.0, 1)
     records = Records(time.time(), "", unknown, probe=found)
     findings = run_checks(records)
     own = descriptions(findings, records, lang)

@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import socket
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def look_at_machine(path: Path) -> Machine:
     memory = _memory()
     return Machine(
         host=socket.gethostname(),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        cores=len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1,
         memory=memory.get("MemTotal", 0),
         memory_free=memory.get("MemAvailable", 0),
         disk_free=shutil.disk_usage(path).free,

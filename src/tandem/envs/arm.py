@@ -1,6 +1,6 @@
 """The arm: seven joints with the Franka Emika Panda's published kinematics, limits and inertias, drawn from primitives.
 
-Its hand is moved by a Cartesian impedance controller that lives inside MuJoCo: one `position` actuator per axis between the
+Its hand is moved by a Cartesian impedance controller inside MuJoCo: one `position` actuator per axis between the
 tool's site `tcp` and a reference site, so that
 
     ctrl              the commanded pose     x, y, z (m), rotation vector (rad), in the axes of the reference site
@@ -157,7 +157,7 @@ class ControlLimits:
 
 
 class CartesianControl:
-    """Turns actions into a commanded pose for N simulations and lives through the control period.
+    """Turns actions into a commanded pose for N simulations and simulates the control period.
 
     A policy of fewer than six axes leaves the others where the episode started.
     """

@@ -19,13 +19,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from tandem.actions import ActionLayout
 from tandem.envs.task import ALL, Rows, Task
-from tandem.errors import ActionError, ConfigError, SimulationDiverged
+from tandem.errors import ConfigError, SimulationDiverged
 from tandem.types import Entry, Observation, Spec
 
 
 def observation_space(spec: Spec) -> gymnasium.spaces.Dict:
-    """Unbounded boxes: observations are raw values in their units, scales are the learner's business. Pictures are bytes."""
+    """Unbounded boxes: observations are raw values in their units, scaling is left to the learner. Images are bytes."""
     return gymnasium.spaces.Dict({name: _box(entry) for name, entry in spec.observation.items()})
 
 
@@ -35,7 +36,9 @@ def _box(entry: Entry) -> gymnasium.spaces.Box:
 
 
 def action_space(spec: Spec) -> gymnasium.spaces.Box:
-    return gymnasium.spaces.Box(-1.0, 1.0, spec.action.shape, np.float32)
+    """One box; a discrete part is a column that holds the index of its choice."""
+    layout = ActionLayout.of(spec)
+    return gymnasium.spaces.Box(layout.low.astype(np.float32), layout.high.astype(np.float32), dtype=np.float32)
 
 
 class BatchEnv(VectorEnv):
@@ -56,7 +59,7 @@ class BatchEnv(VectorEnv):
         self.single_action_space = action_space(task.spec)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        self._action_shape = (num_envs, task.spec.action_dim)
+        self._layout = ActionLayout.of(task.spec)
 
         self.model = task.build()
         threads = min(num_envs, num_threads or os.cpu_count() or 1)
@@ -88,14 +91,15 @@ class BatchEnv(VectorEnv):
 
     def begin(self, rows: np.ndarray) -> Observation:
         """New episodes in these rows (indices in rising order); returns the observation of all rows, copied."""
-        self._begin(rows)
+        if len(rows):
+            self._begin(rows)
         return {name: values.copy() for name, values in self._last.items()}
 
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        actions = checked_action(actions, self._action_shape, self.task_spec.task)
+        actions = self._layout.checked(actions, (self.num_envs,), self.task_spec.task)
         rows: Rows = np.flatnonzero(~self._standing) if self._standing.any() else ALL
         if isinstance(rows, slice) or len(rows):
-            reward, terminated, truncated, info = self._live(rows, actions[rows])
+            reward, terminated, truncated, info = self._advance(rows, actions[rows])
         else:
             reward, (terminated, truncated, success) = np.zeros(self.num_envs), (np.zeros(self.num_envs, bool) for _ in range(3))
             info: dict[str, Any] = {"success": success}
@@ -107,7 +111,7 @@ class BatchEnv(VectorEnv):
                 self._begin(np.flatnonzero(ended))
         return {name: values.copy() for name, values in self._last.items()}, reward, terminated, truncated, info
 
-    def _live(self, rows: Rows, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+    def _advance(self, rows: Rows, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """One step of these rows; nothing happens in the others."""
         self.task.advance(rows, actions, self._streams_of(rows))
         self._check_warnings(rows)
@@ -122,7 +126,7 @@ class BatchEnv(VectorEnv):
         return reward, terminated, truncated, info
 
     def set_elapsed(self, steps: np.ndarray) -> None:
-        """Let each row's episode be so many steps old already, so that rows that began together do not all end together."""
+        """Set the age of each row's episode in steps, so that rows that began together do not all end together."""
         steps = np.asarray(steps)
         limit = self.task_spec.max_episode_steps
         if steps.shape != (self.num_envs,) or steps.min() < 0 or steps.max() >= limit:
@@ -153,7 +157,7 @@ class BatchEnv(VectorEnv):
             self._last[name][rows] = values
 
     def _spread(self, rows: Rows, values: np.ndarray) -> np.ndarray:
-        """Values of some rows as those of all, copied, zero where there is none."""
+        """Values of some rows as an array of all rows, zero in the others."""
         if isinstance(rows, slice):
             return values.copy()
         spread = np.zeros((self.num_envs, *values.shape[1:]), values.dtype)
@@ -221,17 +225,3 @@ def _saved_streams(saved: Any) -> list[dict[str, Any]]:
         numbers = {"state": words[0] << 64 | words[1], "inc": words[2] << 64 | words[3]}
         streams.append({"bit_generator": "PCG64", "state": numbers, "has_uint32": words[4], "uinteger": words[5]})
     return streams
-
-
-def checked_action(action: Any, shape: tuple[int, ...], task: str) -> np.ndarray:
-    """As float64 within [-1, 1]; the wrong shape or a number that is none is the caller's bug and is said so."""
-    action = np.asarray(action, dtype=np.float64)
-    if action.shape != shape:
-        raise ActionError(f"task '{task}' takes actions of shape {shape}, got {action.shape}. Likely cause: a policy of another task.")
-    if not np.isfinite(action).all():
-        place = tuple(int(i) for i in np.argwhere(~np.isfinite(action))[0])
-        raise ActionError(
-            f"task '{task}' got {action[place]} at index {place} of the action. Likely cause: the policy's parameters are not "
-            f"finite, or an observation was not; the simulation was not stepped."
-        )
-    return np.minimum(np.maximum(action, -1.0), 1.0)  # np.clip spends most of its time on its arguments

@@ -12,7 +12,7 @@ import numpy as np
 
 from tandem.envs.surroundings import add_camera
 from tandem.envs.task import Judgement, Rows, Task, ids
-from tandem.types import Entry, Observation, Spec, Symmetry
+from tandem.types import Continuous, Entry, Observation, Spec, Symmetry
 
 FORCE = 10.0
 RAIL = 2.4
@@ -28,7 +28,7 @@ SPEC = Spec(
         "position": Entry((2,), unit="m, rad", scale=(1.0, 0.1), meaning="of the cart from the middle, of the pole from upright"),
         "velocity": Entry((2,), unit="m/s, rad/s", scale=(1.0, 1.0)),
     },
-    action=Entry((1,), unit="N", scale=FORCE, meaning="force on the cart"),
+    action=(Continuous("force", 1, unit="N", scale=FORCE, meaning="force on the cart"),),
     control_hz=50.0,
     max_episode_steps=500,
 )  # no return_range: there is no success but not to have fallen

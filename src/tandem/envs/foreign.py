@@ -17,11 +17,12 @@ import mujoco
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from tandem.envs.batch import action_space, checked_action, observation_space
+from tandem.actions import ActionLayout
+from tandem.envs.batch import action_space, observation_space
 from tandem.envs.physics import GymnasiumPhysics, Physics, camera_names
 from tandem.envs.task_env import Capabilities
 from tandem.errors import ConfigError, RenderingUnavailable
-from tandem.types import Entry, Observation, Spec, Step, Symmetry
+from tandem.types import Continuous, Entry, Observation, Spec, Step, Symmetry
 
 FALLBACK_STEPS = 1000
 """Episode length where the environment declares none."""
@@ -39,7 +40,7 @@ def spec_of(name: str, env: gymnasium.Env | VectorEnv, observation: gymnasium.Sp
     return Spec(
         task=name,
         observation={key: Entry(space.shape, dtype=_kept_dtype(space.dtype)) for key, space in entries.items() if space.shape is not None},
-        action=Entry(action.shape, scale=tuple(float(s) for s in (action.high - action.low) / 2)),
+        action=(Continuous("action", action.shape[0], scale=tuple(float(s) for s in (action.high - action.low) / 2)),),
         control_hz=float(env.metadata.get("render_fps", 10)),
         max_episode_steps=declared or FALLBACK_STEPS,
     )
@@ -124,6 +125,7 @@ class GymnasiumEnv:
         self._envs, self.num_envs = list(envs), len(envs)
         self.spec: Spec = spec_of(name, first, first.observation_space, first.action_space)
         self._low, self._high = _action_range(first.action_space)
+        self._layout = ActionLayout.of(self.spec)
         self._halts = [env.get_wrapper_attr("halt") for env in envs if env.has_wrapper_attr("halt")]
         model = _mujoco_of(first)
         real = first.metadata.get("clock") == "real"
@@ -148,7 +150,7 @@ class GymnasiumEnv:
 
     def step(self, action: np.ndarray) -> Step:
         began = time.perf_counter()
-        asked = checked_action(action, (self.num_envs, self.spec.action_dim), self.spec.task)
+        asked = self._layout.checked(action, (self.num_envs,), self.spec.task)
         reward, executed = np.zeros(self.num_envs), asked.astype(np.float32)
         terminated, truncated, success, reported, intervened = (np.zeros(self.num_envs, bool) for _ in range(5))
         for row in np.flatnonzero(~self._standing).tolist():
@@ -192,6 +194,8 @@ class GymnasiumEnv:
         raise _cannot_be_saved(self.spec)
 
     def render(self) -> np.ndarray:
+        if not self.capabilities.renders:
+            raise RenderingUnavailable(f"environment '{self.spec.task}' was made without render_mode='rgb_array', so it draws no picture.")
         try:
             picture = self._envs[0].render()
         except gymnasium.error.DependencyNotInstalled as problem:
@@ -272,6 +276,7 @@ class ForeignBatch(VectorEnv):
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         self._low, self._high = _action_range(inner.single_action_space)
+        self._layout = ActionLayout.of(self.task_spec)
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -282,7 +287,7 @@ class ForeignBatch(VectorEnv):
         return self._converted(observation), info
 
     def step(self, actions: np.ndarray) -> tuple[Observation, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        actions = checked_action(actions, (self.num_envs, self.task_spec.action_dim), self.task_spec.task)
+        actions = self._layout.checked(actions, (self.num_envs,), self.task_spec.task)
         raw = from_unit(actions, self._low, self._high)
         observation, reward, terminated, truncated, info = self.rows.step(raw)
         _require_step(self.task_spec.task, reward, terminated, truncated, (self.num_envs,))

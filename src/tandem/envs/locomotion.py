@@ -29,7 +29,7 @@ import numpy as np
 
 from tandem.envs.task import Judgement, Rows, Task, ids
 from tandem.errors import ConfigError
-from tandem.types import Entry, Observation, Spec, Symmetry
+from tandem.types import Continuous, Entry, Observation, Spec, Symmetry
 
 EPISODE_STEPS = 1000
 TORSO = 1
@@ -50,7 +50,7 @@ def _walker(qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
 
 
 def _ant(qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
-    del qvel  # a number that is none is SimulationDiverged here
+    del qvel  # NaN or infinity raises SimulationDiverged here
     return (qpos[:, 2] >= 0.2) & (qpos[:, 2] <= 1.0)
 
 
@@ -148,7 +148,7 @@ class Locomotion(Task):
         self.spec = Spec(
             task=name,
             observation={"state": Entry((self._size,))},
-            action=Entry((model.nu,), scale=tuple(float(gain) for gain in self._gain)),
+            action=(Continuous("joints", model.nu, scale=tuple(float(gain) for gain in self._gain)),),
             control_hz=float(round(1 / self._period)),
             max_episode_steps=EPISODE_STEPS,
         )

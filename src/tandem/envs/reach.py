@@ -10,13 +10,13 @@ from tandem.envs.arm import CartesianControl, ControlLimits, Impedance, InverseK
 from tandem.envs.shaping import Reward, judged, shaped
 from tandem.envs.surroundings import add_surroundings
 from tandem.envs.task import Judgement, Rows, Task, ids
-from tandem.types import Entry, Observation, Spec
+from tandem.types import Continuous, Entry, Observation, Spec
 
 CENTRE = np.array([0.5, 0.0, 0.25])
 """Middle of the box in which everything happens (m)."""
 HALF_BOX = 0.1
 TOLERANCE = 0.025
-"""How close is there (m)."""
+"""Distance at which the ball counts as reached (m)."""
 CONTROL = ControlLimits(
     action_scale=(0.03,) * 3 + (0.05,) * 3,
     leash=(0.05,) * 3 + (0.1,) * 3,
@@ -33,7 +33,7 @@ SPEC = Spec(
         "to_ball": Entry((3,), unit="m", scale=0.1, meaning="from the tool to the ball"),
         "command_offset": Entry((3,), unit="m", scale=0.05, meaning="commanded minus measured position"),
     },
-    action=Entry((3,), unit="m", scale=(0.03,) * 3, meaning="step of the commanded position: x, y, z"),
+    action=(Continuous("arm", 3, unit="m", scale=(0.03,) * 3, meaning="step of the commanded position: x, y, z"),),
     control_hz=10.0,
     max_episode_steps=30,
     return_range=(0.0, 1.0),
@@ -115,7 +115,7 @@ def reach_distance(observation: Observation) -> float:
 
 
 class ReachExpert:
-    """Goes to the ball with a trembling hand, not at full speed."""
+    """Goes to the ball with noise, not at full speed."""
 
     name = "scripted"
 

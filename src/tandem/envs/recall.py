@@ -15,7 +15,7 @@ import numpy as np
 
 from tandem.envs.surroundings import add_camera
 from tandem.envs.task import Judgement, Rows, Task, ids
-from tandem.types import Entry, Observation, Spec
+from tandem.types import Continuous, Entry, Observation, Spec
 
 WAIT = (20, 30)
 """Steps from the lamp to the signal, both included in what may be drawn."""
@@ -29,7 +29,7 @@ SPEC = Spec(
         "lamp": Entry((2,), meaning="its corner as -1 or 1 along both axes; 0 0 when it is not lit"),
         "signal": Entry((1,), meaning="1 when the next action is the answer, else 0"),
     },
-    action=Entry((2,), unit="m", scale=CORNER, meaning="where the puck goes when the signal is on"),
+    action=(Continuous("puck", 2, unit="m", scale=CORNER, meaning="where the puck goes when the signal is on"),),
     control_hz=10.0,
     max_episode_steps=40,
     return_range=(0.0, 1.0),

@@ -1,11 +1,13 @@
-"""Environments by name: our tasks, any Gymnasium id, or `module:Id` for a user's own."""
+"""Environments by name: our tasks, any Gymnasium id, or `module:Id` for a user's own task or Gymnasium environment."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import functools
+import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import gymnasium
@@ -16,7 +18,10 @@ from tandem.envs.cartpole import CartPole
 from tandem.envs.foreign import ForeignBatch, GymnasiumEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearCorrector, GearExpert, gear_distance
+from tandem.envs.gear_assembly.task import CONTROL as GEAR_CONTROL
+from tandem.envs.limits import LimitSettings, limits_of_control
 from tandem.envs.locomotion import RULES, Locomotion
+from tandem.envs.reach import CONTROL as REACH_CONTROL
 from tandem.envs.reach import Reach, ReachExpert, reach_distance
 from tandem.envs.recall import Recall
 from tandem.envs.shaping import Reward
@@ -29,7 +34,7 @@ from tandem.types import Observation, Spec
 
 
 class Expert(Protocol):
-    """A scripted person; fits `teleop.operator.Operator`."""
+    """A script that can do a task; fits `teleop.operator.Operator`."""
 
     name: str
 
@@ -40,19 +45,24 @@ class Expert(Protocol):
 
 @dataclass(frozen=True)
 class Registered:
+    """Everything that the rest of Tandem may know of a task."""
+
     task: Callable[..., Task]
-    """Takes `reward` where there is more than one."""
-    expert: Callable[[int | None], Expert] | None
-    """A script that can do it; None where nobody wrote one."""
-    camera: str | None
-    """The view that shows what matters; None: the model names none."""
+    """Takes `reward` where there is more than one, and `practice` where there is any."""
     summary: str
+    """One line for `tandem tasks`."""
     rewards: tuple[Reward, ...] = ("dense",)
-    """The first is the one it has unless told otherwise."""
+    """The first one is the default."""
+    camera: str | None = None
+    """The view that shows what matters; None: the model names none."""
+    expert: Callable[[int | None], Expert] | None = None
+    """A script that can do it, made from a seed; None where nobody wrote one."""
     distance: Callable[[Observation], float] | None = None
-    """How far from done it looks, from what the policy sees of one robot; by it a stand-in for a person decides when to help."""
+    """How far from done it looks, from one robot's observation; by it a stand-in for a person decides when to help."""
     corrector: Callable[[int | None], Expert] | None = None
     """What that stand-in does when it helps, if not what the expert does."""
+    limits: LimitSettings = field(default_factory=LimitSettings)
+    """Of a robot that does this task, unless a file says otherwise."""
     practice: bool = False
     """Whether there are easier episodes, and other physics, to practise with (`Practice`)."""
 
@@ -61,47 +71,74 @@ _BOTH: tuple[Reward, ...] = ("sparse", "dense")
 TASKS: dict[str, Registered] = {
     "gear_assembly": Registered(
         GearAssembly,
-        GearExpert,
-        "close",
         "slide a gear onto a peg so that it meshes with its neighbours",
         _BOTH,
-        gear_distance,
-        GearCorrector,
+        camera="close",
+        expert=GearExpert,
+        distance=gear_distance,
+        corrector=GearCorrector,
+        limits=limits_of_control(GEAR_CONTROL, 6, 10.0, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0),
         practice=True,
     ),
-    "reach": Registered(Reach, ReachExpert, "front", "bring the tool to a ball in the air; trains in seconds", _BOTH, reach_distance),
-    "cartpole": Registered(CartPole, None, "front", "keep a pole upright on a cart; PPO solves it in seconds"),
-    "recall": Registered(Recall, None, "front", "go to the corner where a lamp was lit a while ago; only a policy with memory can"),
+    "reach": Registered(
+        Reach,
+        "bring the tool to a ball in the air; trains in seconds",
+        _BOTH,
+        camera="front",
+        expert=ReachExpert,
+        distance=reach_distance,
+        limits=limits_of_control(REACH_CONTROL, 3, 10.0, position="tcp_position", offset="command_offset"),
+    ),
+    "cartpole": Registered(CartPole, "keep a pole upright on a cart; PPO solves it in seconds", camera="front"),
+    "recall": Registered(Recall, "go to the corner where a lamp was lit a while ago; only a policy with memory can", camera="front"),
 } | {
     name: Registered(
         functools.partial(Locomotion, name),
-        None,
-        None if name.startswith("InvertedPendulum") else "track",
         "Gymnasium's, on the batch stepper",
+        camera=None if name.startswith("InvertedPendulum") else "track",
     )
     for name in RULES
 }
-"""What `BatchEnv` steps. A Gymnasium id among them is the same environment as Gymnasium's, only faster."""
+"""Our tasks by name. A Gymnasium id among them is the same environment as Gymnasium's, only faster."""
+_OWN: set[str] = set()
+"""Tasks that a user's module registered."""
 
 
 def register_task(
     name: str,
     task: Callable[..., Task],
+    summary: str = "",
     *,
-    summary: str,
-    expert: Callable[[int | None], Expert] | None = None,
-    camera: str | None = None,
     rewards: tuple[Reward, ...] = ("dense",),
+    camera: str | None = None,
+    expert: Callable[[int | None], Expert] | None = None,
     distance: Callable[[Observation], float] | None = None,
     corrector: Callable[[int | None], Expert] | None = None,
+    limits: LimitSettings | None = None,
+    practice: bool = False,
 ) -> None:
-    """Make a task of your own known by name in this process; the arguments are those of `Registered`."""
-    if name in TASKS:
-        raise ConfigError(f"there is a task '{name}' already; register yours under another name")
-    TASKS[name] = Registered(task, expert, camera, summary, rewards, distance, corrector)
+    """Make a task of your own known by its name; the arguments are the fields of `Registered`.
+
+    In the process that called this the task is `name`; on the command line it is `module:name`, and the module is imported first.
+    """
+    if ":" in name or (name in TASKS and name not in _OWN):
+        raise ConfigError(f"a task cannot be registered as '{name}': " + ("a name has no colon" if ":" in name else "there is one already"))
+    entry = Registered(task, summary, rewards, camera, expert, distance, corrector, limits or LimitSettings(), practice)
+    made = _task(entry, name, None).spec.task
+    if made != name:
+        raise ConfigError(f"a task is registered as '{name}' and its spec says '{made}': give both the same name")
+    TASKS[name] = entry
+    _OWN.add(name)
 
 
-WITH_EXPERT = tuple(name for name, task in TASKS.items() if task.expert is not None)
+def registered(name: str) -> Registered | None:
+    """What is known of a task; None for an environment of Gymnasium's. `module:name` imports the module, which may register it."""
+    module, _, alone = name.rpartition(":")
+    if not module:
+        return TASKS.get(name)
+    with contextlib.suppress(ModuleNotFoundError):  # `make_env` reports it
+        importlib.import_module(module)
+    return TASKS[alone] if alone in _OWN else None
 
 
 def make_env(
@@ -115,9 +152,9 @@ def make_env(
     size: tuple[int, int] = (640, 480),
 ) -> TaskEnv:
     """`num_envs` environments to act in; `reward=None` is the task's own. With `render` they can be asked for pictures."""
-    if name in TASKS:
-        chosen = camera or TASKS[name].camera
-        return SimulatedEnv(_task(name, reward), num_envs, num_threads=num_threads, camera=chosen, size=size)
+    entry = registered(name)
+    if entry is not None:
+        return SimulatedEnv(_task(entry, name, reward), num_envs, num_threads=num_threads, camera=camera or entry.camera, size=size)
     # an environment that cannot be drawn need not take the argument
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     env = _gymnasium(name, lambda: GymnasiumEnv(name, [gymnasium.make(name, **options) for _ in range(num_envs)]))
@@ -149,39 +186,43 @@ def make_batch(
     name: str, num_envs: int, *, reward: Reward | None = None, practice: Practice | None = None, num_threads: int = 0
 ) -> BatchEnv | ForeignBatch:
     """`num_envs` environments that reset in the same step, for PPO; with `practice` they are for learning, not for evaluation."""
-    _refuse_practice(name, practice)
-    if name in TASKS:
-        return BatchEnv(_task(name, reward, practice), num_envs, num_threads=num_threads)
+    entry = registered(name)
+    _refuse_practice(name, entry, practice)
+    if entry is not None:
+        return BatchEnv(_task(entry, name, reward, practice), num_envs, num_threads=num_threads)
     env = _gymnasium(name, lambda: ForeignBatch(name, num_envs))
     _refuse_reward(name, reward)
     return env
 
 
 def make_expert(name: str, seed: int | None = None) -> Expert:
-    """The scripted person who can do this task."""
-    expert = TASKS[name].expert if name in TASKS else None
-    if expert is None:
-        raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(WITH_EXPERT)}")
-    return expert(seed)
+    """The script that can do this task."""
+    entry = registered(name)
+    if entry is None or entry.expert is None:
+        raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(tasks_with_expert())}")
+    return entry.expert(seed)
+
+
+def tasks_with_expert() -> tuple[str, ...]:
+    return tuple(name for name, entry in TASKS.items() if entry.expert is not None)
 
 
 def make_corrector(name: str, seed: int | None = None) -> Expert:
     """What a stand-in for a person does at this task when it helps the policy."""
-    corrector = TASKS[name].corrector if name in TASKS else None
-    return make_expert(name, seed) if corrector is None else corrector(seed)
+    entry = registered(name)
+    return make_expert(name, seed) if entry is None or entry.corrector is None else entry.corrector(seed)
 
 
-def _task(name: str, reward: Reward | None, practice: Practice | None = None) -> Task:
-    entry = TASKS[name]
+def _task(entry: Registered, name: str, reward: Reward | None, practice: Practice | None = None) -> Task:
     if reward is not None and reward not in entry.rewards:
         raise ConfigError(f"task '{name}' has the reward {' or '.join(entry.rewards)}, got reward={reward!r}")
     options: dict[str, Any] = {"reward": reward or entry.rewards[0]} if len(entry.rewards) > 1 else {}
     return entry.task(**options, practice=practice) if entry.practice else entry.task(**options)
 
 
-def _refuse_practice(name: str, practice: Practice | None) -> None:
-    able = [known for known, entry in TASKS.items() if entry.practice]
-    if practice not in (None, Practice()) and name not in able:
+def _refuse_practice(name: str, entry: Registered | None, practice: Practice | None) -> None:
+    if practice not in (None, Practice()) and (entry is None or not entry.practice):
+        able = [known for known, other in TASKS.items() if other.practice]
         raise ConfigError(f"task '{name}' has neither a curriculum nor physics to randomise; tasks that do: {', '.join(able)}")
 
 

@@ -1,4 +1,4 @@
-"""What there is to draw of a simulation, and where its parts are now: for a page that draws it itself.
+"""The shapes of a simulation and their poses now, for a page that draws them itself.
 
 Only what MuJoCo would show (geom groups 0 to 2, not transparent). A mesh comes with its bounding box, and with its triangles where it
 is small. An environment without MuJoCo has no bodies and no geoms; people then see its numbers.

@@ -3,7 +3,7 @@
     build ─► bind ─► reset(rows) ─► [ advance(rows, action) ─► observe(rows) ─► judge(rows) ] ─► reset(rows) ...
 
 Every array a task keeps has one row per simulation, and every method works on the rows it is given.
-Row i draws from its own random stream only, so that it lives the same life alone as among thousands.
+Row i draws from its own random stream only, so that it does the same alone as among thousands.
 `BatchEnv` and `SingleEnv` turn a task into Gymnasium environments; a task never counts steps or episodes.
 """
 
@@ -27,7 +27,7 @@ ALL = slice(None)
 
 
 def ids(rows: Rows) -> np.ndarray | None:
-    """The same rows as `mujoco.batch` wants them."""
+    """The same rows in the form that `mujoco.batch` takes."""
     return None if isinstance(rows, slice) else rows
 
 
@@ -53,7 +53,7 @@ class Practice:
 
     def __post_init__(self) -> None:
         if not 0 <= self.randomise < 1:
-            raise ConfigError(f"randomise must be from 0 to below 1 (a friction of 0 or less is none), got {self.randomise}")
+            raise ConfigError(f"randomise must be from 0 to below 1 (a friction cannot be 0 or less), got {self.randomise}")
 
 
 class Task(ABC):
@@ -72,7 +72,7 @@ class Task(ABC):
 
     @abstractmethod
     def bind(self, batch: mujoco.batch.Batch) -> None:
-        """Take hold of the simulations and allocate one row of everything for each."""
+        """Bind to the simulations and allocate one row of everything for each."""
 
     @abstractmethod
     def reset(self, rows: Rows, streams: list[np.random.Generator]) -> None:
@@ -83,7 +83,7 @@ class Task(ABC):
 
     @abstractmethod
     def advance(self, rows: Rows, action: np.ndarray, streams: list[np.random.Generator]) -> None:
-        """Live through one control period. `action` (n, action_dim) is finite and within [-1, 1]."""
+        """Simulate one control period. `action` (n, action_dim) is finite and within [-1, 1]."""
 
     @abstractmethod
     def observe(self, rows: Rows) -> Observation:
@@ -98,5 +98,5 @@ class Task(ABC):
         """Live arrays, a row per simulation, that with the physics' state make an open episode whole (for resuming)."""
 
     def figures(self) -> dict[str, float]:
-        """What is worth a line in the log besides the reward, such as how hard the episodes are now."""
+        """Values worth logging besides the reward, such as the difficulty of a curriculum."""
         return {}

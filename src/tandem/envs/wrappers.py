@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.envs.physics import Physics
 from tandem.envs.rotations import compose, quat_conjugate, rotate, rotvec_to_quat
 from tandem.envs.task_env import Capabilities, TaskEnv
@@ -41,7 +42,8 @@ class ToolFrame:
         # another frame is another meaning of the same shapes: the name makes the hash differ
         self.spec: Spec = dataclasses.replace(spec, task=f"{spec.task}+tool_frame")
         self._pose_name, self._vectors = pose, vectors
-        self._scale = spec.action.scales().astype(float)
+        self._layout = ActionLayout.of(spec)
+        self._scale = self._layout.scales.astype(float)
         self._pose = np.zeros((env.num_envs, 6))
         self._start = np.zeros((env.num_envs, 6))
         self._last_action = np.zeros((env.num_envs, spec.action_dim), np.float32)
@@ -62,8 +64,9 @@ class ToolFrame:
         return self._seen(observation)
 
     def step(self, action: np.ndarray) -> Step:
+        asked = self._layout.checked(action, (self.num_envs,), self.spec.task)
         orientation = rotvec_to_quat(self._pose[:, 3:])
-        wanted = self._turned(orientation, np.asarray(action, float))
+        wanted = self._turned(orientation, asked)
         sent = wanted.copy()
         for axes in _axes(sent.shape[1]):
             sent[:, axes] /= np.maximum(1.0, np.abs(sent[:, axes]).max(axis=1, keepdims=True))

@@ -59,7 +59,7 @@ class HubContext:
 def record_limit(spec: Spec) -> int:
     """Bytes that a packed step may have. A valid one holds two observations and an action; an invalid one must still fit."""
     one = sum(entry.size * np.dtype(entry.dtype).itemsize for entry in spec.observation.values())
-    needed = 2 * one + spec.action.size * 8 + 4096
+    needed = 2 * one + spec.action_dim * 8 + 4096
     if needed > MAX_FRAME // 2:
         raise ConfigError(f"a step of '{spec.task}' has {needed} bytes; the link takes at most {MAX_FRAME // 2}. Use smaller images.")
     return min(2 * needed + 2**16, MAX_FRAME - 2**20)

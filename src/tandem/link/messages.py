@@ -46,7 +46,7 @@ from tandem.link.fields import (
     make_frame,
 )
 from tandem.link.steps import Steps
-from tandem.types import PolicySnapshot
+from tandem.types import PolicySnapshot, policy_kind
 
 PROTOCOL = 3
 """Both ends must have the same one. Any change of a message is a new number."""
@@ -305,7 +305,7 @@ class OtherProtocol(BadFrame):
 
 def pack_policy(snapshot: PolicySnapshot) -> bytes:
     """A policy as it is stored in the run folder and sent to actors."""
-    header = {"version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
+    header = {"version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash, "network": snapshot.kind}
     return make_frame("policy", header, pack({name: np.asarray(value) for name, value in snapshot.parameters.items()}))
 
 
@@ -326,7 +326,10 @@ def _parse_policy(fields: Mapping[str, Any], payload: bytes) -> PolicySnapshot:
         raise BadFrame(f"policy {version}: {problem}"[:MAX_TEXT]) from None
     if not isinstance(parameters, dict) or not all(isinstance(value, np.ndarray) for value in parameters.values()):
         raise BadFrame(f"policy {version} is not a map of arrays")
-    snapshot = PolicySnapshot(version, learner_step, parameters)
+    try:
+        snapshot = PolicySnapshot(version, learner_step, parameters, policy_kind(fields.get("network"), parameters))
+    except ValueError as problem:
+        raise BadFrame(f"policy {version}: {problem}"[:MAX_TEXT]) from None
     if snapshot.hash != expected:
         raise BadFrame(f"policy {version} has the hash {snapshot.hash}, the sender said {expected!r:.50}: damaged on the way")
     return snapshot

@@ -49,21 +49,6 @@ class ActingPolicy(Protocol):
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
 
 
-def remembers(parameters: Mapping[str, np.ndarray]) -> bool:
-    """Whether these are the parameters of a recurrent policy (`NumpyRecurrent`)."""
-    return "rnn_type" in parameters
-
-
-def acting_policy(parameters: Mapping[str, np.ndarray]) -> ActingPolicy:
-    """The policy with these parameters. Those of SAC and cloning are squashed by tanh, those of PPO clipped."""
-    if remembers(parameters):
-        raise SpecMismatch(
-            "this policy has recurrent layers: the caller must keep its memory for it and reset it at every episode "
-            "(`NumpyRecurrent`), and this part of Tandem does not"
-        )
-    return NumpyGaussian(parameters) if "normaliser/mean" in parameters else NumpyPolicy(parameters)
-
-
 class NumpyPolicy:
     """The forward pass of `TanhGaussian`. Observations `(D,)` or `(..., D)`, scaled and clipped; actions likewise."""
 

@@ -20,11 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS, remembers
+from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.observations import Layout
-from tandem.types import OBSERVATION_CLIP, Spec
+from tandem.types import OBSERVATION_CLIP, PolicyKind, PolicySnapshot, Spec
 
 OPSET = 17
 IR_VERSION = 8
@@ -46,9 +47,9 @@ def packages() -> tuple[Any, Any]:
     return onnx, onnxruntime
 
 
-def squash_of(parameters: Parameters) -> str:
-    """How mean + std * noise becomes an action: policies of SAC and cloning are squashed by tanh, those of PPO clipped to [-1, 1]."""
-    return "clip" if "normaliser/mean" in parameters else "tanh"
+def squash_of(kind: PolicyKind) -> str:
+    """How mean + std * noise becomes an action: policies of RLPD and cloning are squashed by tanh, those of PPO clipped to [-1, 1]."""
+    return "tanh" if kind == "tanh_gaussian" else "clip"
 
 
 def input_names(parameters: Parameters, spec: Spec) -> tuple[str, ...]:
@@ -58,17 +59,17 @@ def input_names(parameters: Parameters, spec: Spec) -> tuple[str, ...]:
     return tuple(name for name in layout.names if columns & set(layout.columns([name]).tolist()))
 
 
-def policy_graph(parameters: Parameters, spec: Spec, metadata: Mapping[str, str]) -> Any:
+def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, str]) -> Any:
     """The whole policy as an `onnx.ModelProto`, with this metadata."""
     onnx, _ = packages()
-    graph = _Graph()
-    h = _seen(graph, parameters, spec)
-    if remembers(parameters):
+    graph, parameters, squash = _Graph(), snapshot.parameters, squash_of(snapshot.kind)
+    h = _seen(graph, parameters, spec, squash)
+    if snapshot.kind == "recurrent_gaussian":
         h = _recurrent(graph, parameters, h)
     h = _trunk(graph, parameters, h)
     mean = graph.node("Gemm", h, *graph.weights(parameters, "mean"), output="mean")
-    _std(graph, parameters, h, mean)
-    _action(graph, squash_of(parameters), mean, spec)
+    _std(graph, parameters, h, mean, squash)
+    _action(graph, squash, mean, spec)
 
     helper, number = onnx.helper, onnx.TensorProto.FLOAT
     names = input_names(parameters, spec)
@@ -79,7 +80,7 @@ def policy_graph(parameters: Parameters, spec: Spec, metadata: Mapping[str, str]
         )
     inputs = [helper.make_tensor_value_info(name, number, ["batch", *spec.observation[name].shape]) for name in names]
     outputs = [helper.make_tensor_value_info(name, number, ["batch", spec.action_dim]) for name in OUTPUTS]
-    if remembers(parameters):
+    if snapshot.kind == "recurrent_gaussian":
         shape = ["batch", NumpyRecurrent(parameters).memory_size]
         inputs.append(helper.make_tensor_value_info(MEMORY_IN, number, shape))
         outputs.append(helper.make_tensor_value_info(MEMORY_OUT, number, shape))
@@ -132,7 +133,7 @@ def _columns(parameters: Parameters, layout: Layout) -> np.ndarray:
     return np.asarray(parameters["columns"]) if "columns" in parameters else np.arange(layout.size)
 
 
-def _seen(graph: _Graph, parameters: Parameters, spec: Spec) -> str:
+def _seen(graph: _Graph, parameters: Parameters, spec: Spec, squash: str) -> str:
     """From named entries to the input of the first layer: concatenated, scaled, and clipped or normalised."""
     layout, names = Layout(spec), input_names(parameters, spec)
     columns, there = _columns(parameters, layout), layout.columns(names)
@@ -142,7 +143,7 @@ def _seen(graph: _Graph, parameters: Parameters, spec: Spec) -> str:
         places = np.array([int(np.flatnonzero(there == column)[0]) for column in columns], np.int64)
         x = graph.node("Gather", x, graph.constant("columns", places), axis=1)
     x = graph.node("Div", x, graph.number("scales", layout.scales[columns]))
-    if squash_of(parameters) == "tanh":
+    if squash == "tanh":
         return graph.clip(x, "observation_clip", -OBSERVATION_CLIP, OBSERVATION_CLIP)
     x = graph.node("Sub", x, graph.number("normaliser/mean", parameters["normaliser/mean"]))
     x = graph.node("Div", x, graph.number("normaliser/std", parameters["normaliser/std"]))
@@ -208,13 +209,13 @@ def _activation(graph: _Graph, which: int, x: str) -> str:
     return graph.node("Mul", x, graph.node("Sigmoid", x)) if name == "swish" else graph.node(name, x)
 
 
-def _std(graph: _Graph, parameters: Parameters, h: str, mean: str) -> None:
+def _std(graph: _Graph, parameters: Parameters, h: str, mean: str, squash: str) -> None:
     """The std: one for all observations, or the bounded output of a layer."""
     if "std" in parameters:
         graph.node("Expand", graph.number("std", parameters["std"]), graph.node("Shape", mean), output="std")
         return
     low, high = np.log(parameters["std_range"])
-    if squash_of(parameters) == "tanh":
+    if squash == "tanh":
         raw = graph.node("Gemm", h, *graph.weights(parameters, "log_std"))
         graph.node("Exp", graph.clip(raw, "log_std_range", low, high), output="std")
         return
@@ -232,4 +233,4 @@ def _smooth_clip(graph: _Graph, x: str, low: float, high: float) -> str:
 
 def _action(graph: _Graph, squash: str, mean: str, spec: Spec) -> None:
     action = graph.node("Tanh", mean, output="action") if squash == "tanh" else graph.clip(mean, "action", -1, 1, output="action")
-    graph.node("Mul", action, graph.number("action_scale", spec.action.scales().reshape(-1)), output="command")
+    graph.node("Mul", action, graph.number("action_scale", ActionLayout.of(spec).scales), output="command")

@@ -17,6 +17,7 @@ from tandem.data.demos import load_demos
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.observations import Layout
+from tandem.off_policy.config import require_learnable
 from tandem.runs.checkpoint import write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
@@ -53,6 +54,7 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
     if not args.demos:
         raise ConfigError("nothing to clone: give --demos FILE")
     spec = spec_for(args.task)
+    require_learnable(spec)
     steps = [step for file in args.demos for step in load_demos(file, spec)]
     names = {name: number for number, name in enumerate(dict.fromkeys((step.source, step.episode) for step in steps))}
     observations = Layout(spec).flatten({name: np.stack([step.observation[name] for step in steps]) for name in spec.observation})

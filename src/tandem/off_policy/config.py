@@ -9,8 +9,11 @@ from typing import Literal
 import tyro
 
 from tandem.acting.operators import check_operator
+from tandem.actions import require_continuous
 from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError
+from tandem.observations import require_roles
+from tandem.types import Spec
 
 
 @dataclass(frozen=True)
@@ -95,3 +98,9 @@ class TrainConfig:
         check_operator(self.operator)
         if self.pretrain_steps and not self.demos:
             raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
+
+
+def require_learnable(spec: Spec) -> None:
+    """Refuse a task that RLPD cannot learn, before anything is written."""
+    require_continuous(spec, "RLPD")
+    require_roles(spec, "RLPD")

@@ -17,7 +17,7 @@ from tandem.data.journal import Journal
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
-from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
 from tandem.runs.campaign import Watch
@@ -34,6 +34,7 @@ def train(
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_env(config.task, config.num_envs)
     spec = env.spec
+    require_learnable(spec)
     if config.operator in DEVICES or config.reward_source == "person":
         raise ConfigError(
             f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "

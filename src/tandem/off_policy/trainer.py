@@ -16,7 +16,7 @@ from tandem.acting.judge import Judge
 from tandem.agents.sac import SAC
 from tandem.data.journal import Journal
 from tandem.observations import Layout
-from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.learner import Learner, LearnerLink
 from tandem.runs.campaign import Campaign, Progress, StopRules
 from tandem.runs.checkpoint import Checkpoint, write_checkpoint
@@ -51,6 +51,7 @@ class Trainer:
     def __init__(
         self, config: TrainConfig, run: RunFolder, spec: Spec, demos: Sequence[Transition], display: Display, link: TrainerLink
     ) -> None:
+        require_learnable(spec)
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
         agent = SAC(config.agent, Layout(spec).size, spec.action_dim, spec.return_range)
         self.learner = Learner(config, spec, agent, link, run, demos, self.log)

@@ -46,7 +46,7 @@ def starting_policy(path: Path, spec: Spec, network: SACConfig, seed: int, say: 
 
 
 def learned_by_ppo(snapshot: PolicySnapshot) -> bool:
-    return "normaliser/mean" in snapshot.parameters
+    return snapshot.kind != "tanh_gaussian"
 
 
 def as_sac_policy(snapshot: PolicySnapshot, spec: Spec, network: SACConfig, seed: int = 0) -> tuple[PolicySnapshot, float]:

@@ -34,8 +34,6 @@ class Collector:
                 f"environment '{self.spec.task}' resets by {mode}: PPO needs SAME_STEP, with the last observation in info['final_obs']. "
                 f"With another mode a step that only resets would be learned from as if the policy had acted in it."
             )
-        if not self._layout.size:
-            raise ConfigError(f"task '{self.spec.task}' has no float32 observation entry, and PPO learns only from those")
         self.rollout = Rollout(Shape(config.num_steps_per_env, config.num_envs, self._layout.size, self.spec.action_dim, memory_dim))
         self.normaliser = Normaliser(Moments.of(self._layout.size), np.inf if config.obs_clip is None else config.obs_clip)
         self.episodes = BatchEpisodes(config.num_envs)

@@ -14,17 +14,16 @@ import numpy as np
 import tyro
 
 from tandem.acting.judge import Judge
-from tandem.acting.policy import load_policy
+from tandem.acting.policy import load_policy, numpy_policy
 from tandem.agents.distillation import Distillation, LabelledRollout, LossType
 from tandem.agents.ppo_config import PPOConfig
 from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import acting_policy, remembers
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import RNNType
 from tandem.on_policy.collector import Collector, reset_memory
 from tandem.on_policy.config import OnPolicyConfig
-from tandem.on_policy.run import NUMPY_ROWS, agent_for
+from tandem.on_policy.run import NUMPY_ROWS, agent_for, policy_kind_of
 from tandem.runs.campaign import Campaign, StopRules
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
@@ -138,8 +137,7 @@ class Teacher:
     """Labels a rollout with the actions of another policy, of any kind. Its hidden state follows the student's episodes."""
 
     def __init__(self, snapshot: PolicySnapshot, num_envs: int) -> None:
-        parameters = snapshot.parameters
-        self._policy = NumpyRecurrent(parameters) if remembers(parameters) else acting_policy(parameters)
+        self._policy = numpy_policy(snapshot)
         self._memory = self._policy.begin(num_envs) if isinstance(self._policy, NumpyRecurrent) else np.zeros((num_envs, 0), np.float32)
 
     def actions(self, observations: np.ndarray, ended: np.ndarray) -> np.ndarray:
@@ -216,7 +214,7 @@ class DistillRun:
         self._version = self.run.next_version()
         normaliser, state = self.collector.normaliser, self.networks._replace(actor=self.student.actor)
         parameters = self.agent.policy_parameters(state, normaliser.mean, normaliser.std, normaliser.clip)
-        return PolicySnapshot(self._version, self.iterations, parameters)
+        return PolicySnapshot(self._version, self.iterations, parameters, policy_kind_of(self.agent.config))
 
     def _judge_both(self, student: PolicySnapshot) -> dict[str, Any]:
         """The student, and for comparison its teacher in the same episodes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.agents.symmetry import Mirror
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError
@@ -44,7 +45,7 @@ def mirror_of(spec: Spec, symmetry: Symmetry) -> Mirror:
         _check(spec, f"entry '{name}'", places, entry.scales().ravel())
         start = len(observation)
         observation += [int(np.sign(place)) * (abs(place) + start) for place in places]
-    _check(spec, "the action", symmetry.action, spec.action.scales().ravel())
+    _check(spec, "the action", symmetry.action, ActionLayout.of(spec).scales)
     return Mirror(tuple(observation), tuple(symmetry.action))
 
 

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 
 from tandem.acting.judge import Judge
+from tandem.actions import require_continuous
 from tandem.agents.ppo import PPO, Act
+from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout
-from tandem.envs.registry import TASKS, Reward, make_batch
+from tandem.envs.registry import Reward, make_batch, registered
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, TandemError
-from tandem.observations import Layout
+from tandem.observations import Layout, require_roles
 from tandem.on_policy.advantages import AdvantageEstimator, Estimate
 from tandem.on_policy.collector import Collector
 from tandem.on_policy.config import OnPolicyConfig
@@ -35,7 +37,7 @@ from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
 from tandem.runs.loggers import TensorBoard, WandB
 from tandem.runs.stopping import interruptible
-from tandem.types import Metrics, PolicySnapshot, Spec
+from tandem.types import Metrics, PolicyKind, PolicySnapshot, Spec
 
 NUMPY_ROWS = 64
 """Up to this many simulations actions are computed with NumPy: no threads have to be woken, which saves 0.1 ms a step (a tenth of the time
@@ -145,7 +147,7 @@ class OnPolicyRun:
         self._version = self.run.next_version()
         normaliser = self.collector.normaliser
         parameters = self.agent.policy_parameters(self.state, normaliser.mean, normaliser.std, normaliser.clip)
-        return PolicySnapshot(self._version, self.iterations, parameters)
+        return PolicySnapshot(self._version, self.iterations, parameters, policy_kind_of(self.config.agent))
 
     def save(self, simulations: bool = True) -> Path:
         """A checkpoint, and the policy; without the simulations where they are what broke."""
@@ -191,6 +193,10 @@ class OnPolicyRun:
         return self.campaign.finish(reason, self.clocks, self.latest, command="ppo", **self.collector.episodes.metrics())
 
 
+def policy_kind_of(agent: PPOConfig) -> PolicyKind:
+    return "gaussian" if agent.actor_rnn_type == "none" else "recurrent_gaussian"
+
+
 def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray:
     """The order of the samples (or environments) in each epoch: a new permutation each, `(epochs, samples)`."""
     return np.stack([random.permutation(samples) for _ in range(epochs)]).astype(np.int32)
@@ -198,6 +204,8 @@ def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray
 
 def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) -> PPO:
     """The agent for a task. Policy and value network get only the entries that the configuration names."""
+    require_continuous(spec, "PPO")
+    require_roles(spec, "PPO")
     layout = Layout(spec)
     actor, critic = (tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries))
     kind = RecurrentPPO if config.agent.recurrent else PPO
@@ -236,7 +244,8 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
 
 
 def _reward(config: OnPolicyConfig) -> Reward | None:
-    return config.reward or ("dense" if config.task in TASKS and "dense" in TASKS[config.task].rewards else None)
+    entry = registered(config.task)
+    return config.reward or ("dense" if entry is not None and "dense" in entry.rewards else None)
 
 
 def _with_state_kept(parts: OnPolicyRun, problem: TandemError) -> TandemError:

@@ -25,14 +25,14 @@ from tandem.acting.operators import make_operators, open_hand
 from tandem.acting.policy import Policy, act_with, load_any_policy
 from tandem.acting.rewards import reward_source
 from tandem.acting.view_stream import ViewStream
-from tandem.envs.registry import TASKS, make_env
+from tandem.actions import ActionLayout
+from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
 from tandem.seeding import process_seed
-from tandem.teleop.mapping import axis_names
 from tandem.teleop.steering import Hand, Steering
 from tandem.types import ForeignPolicy, Spec
 
@@ -211,8 +211,9 @@ def _own_policy(args: ActorArgs, robot: Robot, seed: int, say: Callable[[str], N
 
 def _views(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, cameras: CameraStream) -> ViewStream:
     """What people see of this actor on the page."""
-    spec, camera = robot.spec, TASKS[args.task].camera if args.task in TASKS else None
-    return ViewStream(actor, client, lambda: Scenery(robot.env, axis_names(spec.action_dim), camera), take_picture=cameras.take)
+    axes, entry = ActionLayout.of(robot.spec).axes, registered(args.task)
+    camera = None if entry is None else entry.camera
+    return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=cameras.take)
 
 
 def actor(args: list[str]) -> None:

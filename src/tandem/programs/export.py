@@ -15,10 +15,11 @@ import numpy as np
 import tyro
 
 from tandem import __version__
-from tandem.acting.policy import policy_file
+from tandem.acting.policy import numpy_policy, policy_file
+from tandem.actions import ActionLayout
 from tandem.errors import ConfigError, DataError
 from tandem.files import write_atomically
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy, remembers
+from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_graph import MEMORY_OUT, input_names, policy_graph, squash_of
 from tandem.networks.onnx_policy import FORMAT, OnnxPolicy, from_bytes, graph_hash
@@ -101,16 +102,16 @@ def onnx_bytes(snapshot: PolicySnapshot, spec: Spec, kind: str) -> bytes:
         "spec": dumps(spec.to_json()),
         "spec_hash": spec.hash,
         "inputs": dumps(list(input_names(parameters, spec))),
-        "units": dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": spec.action.unit}),
+        "units": dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": ActionLayout.of(spec).unit}),
         "control_hz": f"{spec.control_hz:g}",
         "kind": kind,
-        "squash": squash_of(parameters),
+        "squash": squash_of(snapshot.kind),
         "policy_version": str(snapshot.version),
         "learner_step": str(snapshot.learner_step),
         "policy_hash": snapshot.hash,
         "tandem": __version__,
     }
-    model = policy_graph(parameters, spec, metadata)
+    model = policy_graph(snapshot, spec, metadata)
     model.metadata_props.add(key="graph_hash", value=graph_hash(model))
     return model.SerializeToString()
 
@@ -119,7 +120,7 @@ def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
     """Observations to compare on, in their own units: likely ones, unlikely ones, and the edges."""
     layout, random = Layout(spec), np.random.default_rng(0)
     centre, spread = np.zeros(layout.size, np.float32), np.ones(layout.size, np.float32)
-    if "normaliser/mean" in snapshot.parameters:
+    if snapshot.kind != "tanh_gaussian":  # PPO's sees through a normaliser
         columns = snapshot.parameters["columns"]
         centre[columns], spread[columns] = snapshot.parameters["normaliser/mean"], snapshot.parameters["normaliser/std"]
     noise = random.standard_normal((ROWS, layout.size), dtype=np.float32)
@@ -136,7 +137,7 @@ def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
 
 def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observations: Observation) -> float:
     """The largest difference between the actions on the likely observations; any output beyond the tolerance is refused with its place."""
-    live = _live(snapshot)
+    live = numpy_policy(snapshot)
     x = Layout(spec).flatten(observations, live.observation_clip)
     memory = policy.begin(len(x))
     if policy.memory_size:  # as it may be in the middle of an episode; what a unit remembers is between -1 and 1 or a little more
@@ -151,12 +152,6 @@ def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observatio
     return float(np.abs(policy.mode(observations, memory)[0] - expected["action"])[:ROWS].max())
 
 
-def _live(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent:
-    live = NumpyRecurrent(snapshot.parameters) if remembers(snapshot.parameters) else acting_policy(snapshot.parameters)
-    assert isinstance(live, (NumpyPolicy, NumpyGaussian, NumpyRecurrent))
-    return live
-
-
 def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x: np.ndarray, memory: np.ndarray) -> dict[str, np.ndarray]:
     """What the outputs should be."""
     after = {}
@@ -166,7 +161,7 @@ def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x:
     else:
         mean, std = live.gaussian(x)
         action = live.mode(x)
-    return {"action": action, "command": action * spec.action.scales().reshape(-1), "mean": mean, "std": std, **after}
+    return {"action": action, "command": action * ActionLayout.of(spec).scales, "mean": mean, "std": std, **after}
 
 
 def _refuse_difference(name: str, told: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, first: int) -> None:

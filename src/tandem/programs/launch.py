@@ -11,7 +11,7 @@ from tandem.acting.policy import policy_to_start_from
 from tandem.data.demos import load_demos
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError, PackageMissing
-from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
 from tandem.programs.launcher import Launcher, LocalLauncher, Part
 from tandem.programs.page import page_installed
@@ -78,6 +78,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
     if asked.resume is not None:
         return RunFolder.open(path)
     spec = spec_for(config.task)
+    require_learnable(spec)
     for file in config.demos:
         load_demos(file, spec)
     if asked.init_from is not None:

@@ -28,9 +28,10 @@ from tandem.acting.limits import Limits, settings_for
 from tandem.acting.rewards import EnvironmentReward, Label, RewardName, RewardSource
 from tandem.acting.rewards import reward_source as source_of_reward
 from tandem.acting.view_stream import ViewStream
+from tandem.actions import ActionLayout
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
-from tandem.envs.registry import TASKS, make_env
+from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
 from tandem.link.client import ActorClient, ClientConfig
@@ -38,7 +39,6 @@ from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
 from tandem.runs.folder import RunFolder
 from tandem.seeding import episode_seed
-from tandem.teleop.mapping import axis_names
 from tandem.teleop.operator import Still
 from tandem.teleop.steering import Hand, Steering
 from tandem.types import Observation, Spec, Transition, first_row
@@ -114,11 +114,13 @@ class Teacher:
         self._env, self._client, self._writer, self._wanted, self._say = env, client, writer, wanted, say
         self.spec = writer.spec
         self._rewards, self._auto = rewards or EnvironmentReward(), hand is not None
-        self._steering = Steering(self.spec.action_dim, Still(self.spec.action_dim), hand)
+        layout = ActionLayout.of(self.spec)
+        self._steering = Steering(layout, Still(layout), hand)
         self._limits = Limits(self.spec, settings_for(self.spec.task, realtime=True))
-        camera = TASKS[self.spec.task].camera if self.spec.task in TASKS else None
+        entry = registered(self.spec.task)
+        camera = None if entry is None else entry.camera
         self.cameras = CameraStream(env, client, say)
-        scenery = lambda: Scenery(env, axis_names(self.spec.action_dim), camera)  # noqa: E731  made when somebody watches
+        scenery = lambda: Scenery(env, layout.axes, camera)  # noqa: E731  made when somebody watches
         self._views = ViewStream(self, client, scenery, take_picture=self.cameras.take)
         self._rhythm = Rhythm(self.spec.control_hz)
         self._recorder = EpisodeRecorder(self.spec, source="")

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import tyro
 
+from tandem.actions import axis_names
 from tandem.programs.terminal import say
 from tandem.teleop.devices import Gamepad, SpaceMouse, watch_device
 from tandem.teleop.mapping import Mapping
@@ -28,7 +29,7 @@ def teleop(
         axes: Components of the action: 3 for a task that only translates, 6 for one that also rotates.
         mapping: File that says what sticks and buttons do. Default: the file that comes with Tandem.
     """
-    table = Mapping.load(axes, mapping)
+    table = Mapping.load(axis_names(axes), mapping)
     if device == "browser":
         say("Keys and gamepads in a browser are read by the page: start `tandem train TASK`, open the address it prints, and")
         say("press a key under 'Take control'; the page shows what it reads before it steers. It reads these:")

@@ -11,6 +11,7 @@ import tyro
 
 if TYPE_CHECKING:
     from tandem.teleop.operator import Operator
+    from tandem.types import Spec
 
 
 def play(
@@ -39,19 +40,19 @@ def play(
     if not screen and sys.platform == "linux":
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
     from tandem.acting.policy import PolicyOperator
-    from tandem.envs.registry import TASKS, make_env
+    from tandem.envs.registry import make_env, registered
     from tandem.programs.evaluate import policy_for
     from tandem.programs.filming import film_episodes, show_live
     from tandem.programs.terminal import console, say
 
-    if policy is not None or (what not in TASKS and Path(what).exists()):
+    if policy is not None or (registered(what) is None and Path(what).exists()):
         chosen, spec = policy_for(what, policy)
         task, player = spec.task, PolicyOperator(chosen, spec)
         env = make_env(task, render=True, size=size)
     else:
         task = what
         env = make_env(task, render=True, size=size)
-        player = _player(operator, task, env.spec.action_dim, seed)
+        player = _player(operator, task, env.spec, seed)
     physics = env.physics() if screen and not film else None
     if physics is not None:
         show_live(env, physics, player, seed)
@@ -64,10 +65,12 @@ def play(
         say(line)
 
 
-def _player(operator: Literal["scripted", "random", "zero"], task: str, action_dim: int, seed: int) -> Operator:
+def _player(operator: Literal["scripted", "random", "zero"], task: str, spec: Spec, seed: int) -> Operator:
+    from tandem.actions import ActionLayout
     from tandem.envs.registry import make_expert
-    from tandem.teleop.operator import Fumbling, Still
+    from tandem.teleop.operator import RandomActions, Still
 
     if operator == "scripted":
         return make_expert(task, seed)
-    return Still(action_dim) if operator == "zero" else Fumbling(action_dim, seed)
+    layout = ActionLayout.of(spec)
+    return Still(layout) if operator == "zero" else RandomActions(layout, seed)

@@ -24,7 +24,7 @@ from safetensors import SafetensorError, safe_open
 from tandem.codec import CodecError, pack, unpack
 from tandem.errors import FileMissing, FileUnreadable, SpecMismatch, StorageFull
 from tandem.files import sync, write_atomically
-from tandem.types import PolicySnapshot, Spec
+from tandem.types import PolicySnapshot, Spec, policy_kind
 
 FORMAT = 2
 AGENT_FILE, LOOPS_FILE, META_FILE = "agent.safetensors", "loops.msgpack", "meta.json"
@@ -98,6 +98,7 @@ def write_policy(path: Path, snapshot: PolicySnapshot, spec: Spec, **notes: Any)
         "spec": json.dumps(spec.to_json()),
         "version": str(snapshot.version),
         "learner_step": str(snapshot.learner_step),
+        "kind": snapshot.kind,
         "hash": snapshot.hash,
         "notes": json.dumps(notes),
     }
@@ -116,7 +117,8 @@ def read_policy(path: Path, spec: Spec | None = None) -> tuple[PolicySnapshot, S
         if metadata.get("format") != "tandem-policy-1":
             raise FileUnreadable(f"{path} is no policy of Tandem's (format {metadata.get('format')!r})")
         own = Spec.from_json(json.loads(metadata["spec"]))
-        snapshot = PolicySnapshot(int(metadata["version"]), int(metadata["learner_step"]), parameters)
+        kind = policy_kind(metadata.get("kind"), parameters)
+        snapshot = PolicySnapshot(int(metadata["version"]), int(metadata["learner_step"]), parameters, kind)
     except (SafetensorError, ValueError, KeyError) as problem:
         raise FileUnreadable(f"policy {path} cannot be read ({type(problem).__name__}: {problem})") from problem
     if snapshot.hash != metadata["hash"]:

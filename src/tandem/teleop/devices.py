@@ -1,6 +1,6 @@
 """Devices on the actor's own machine: SpaceMouse and gamepad. Their packages are extras, imported when a device is opened.
 
-A device is a `Hand` (`teleop/steering.py`): read once for every step, never waited for. One that is unplugged raises `DeviceLost`;
+A device is a `Hand` (`teleop/steering.py`): read once for every step, without waiting. One that is unplugged raises `DeviceLost`;
 the robot then stands still, and the device is looked for again until it is back.
 """
 
@@ -29,7 +29,7 @@ _COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "pause": ("pause", {}),
     "stop": ("stop", {"stay": True}),
 }
-"""What a button asks for, as the command that a page would send."""
+"""The command of each button, as a page would send it."""
 _STANDARD_BUTTONS = (0, 1, 2, 3, 9, 10, None, None, 4, 6, 7, 8, 11, 12, 13, 14, 5)
 """SDL's number of each button in the browser's standard order; the two triggers are axes in SDL."""
 
@@ -78,7 +78,7 @@ class SpaceMouse:
         six = {name: float(getattr(state, name)) for name in ("x", "y", "z", "roll", "pitch", "yaw")}
         axes = self._mapping.axes_from_spacemouse(six)
         if np.any(axes):
-            # While it is deflected it speaks all the time. One that went silent so was pulled out, and must not move the robot for ever.
+            # While it is deflected it sends packets all the time. If they stop, it was unplugged, and must not move the robot for ever.
             if now - self._heard_at > LOST_S:
                 self._device = None
                 raise DeviceLost("the SpaceMouse was lost (silent while it was pushed)")
@@ -86,7 +86,7 @@ class SpaceMouse:
         return Reading(axes, now - self._moved_at < KEEPS_S, self._buttons.pressed(down))
 
     def _newest(self) -> tuple[Any, set[str]]:
-        """All that waits is read: one packet each time would fall behind. Returns the last state, and what was pressed meanwhile."""
+        """Reads all waiting packets, because one at a time would fall behind. Returns the last state and the buttons pressed meanwhile."""
         device, down = self._device, set()
         try:
             for _ in range(_MAX_PACKETS):
@@ -179,7 +179,7 @@ def _needed(package: str, extra: str) -> Any:
 
 
 def watch_device(hand: Any, say: Callable[[str], None], seconds: float, names: Sequence[str], hz: float = 10.0) -> int:
-    """Print what a device says, for as long as asked; returns how many readings showed motion or a button."""
+    """Print the readings of a device for some seconds; returns how many showed motion or a button."""
     until, alive = time.monotonic() + seconds, 0
     while time.monotonic() < until:
         try:

@@ -14,23 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from tandem.actions import AXES
 from tandem.errors import ConfigError
 from tandem.files import read_toml
 
-AXES = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
 DEFAULT = Path(__file__).with_name("mapping.toml")
 COMMANDS = ("take", "success", "failure", "discard", "pause", "stop")
-"""What a key or a button can ask for beside motion."""
+"""Commands that a key or a button can give besides motion."""
 _INPUTS = ("keys", "pad_axes", "pad_buttons", "spacemouse")
 _COMMAND_TABLES = ("key_commands", "pad_commands", "spacemouse_commands")
 _NUMBERS = {"speed": (0.0, 1.0), "fine_speed": (0.0, 1.0), "dead_zone": (0.0, 0.9), "turn": (-360.0, 360.0)}
-
-
-def axis_names(action_dim: int) -> tuple[str, ...]:
-    """What the axes of an action are called: as those of a tool that is moved and turned, else by number."""
-    if action_dim in (3, 6, 7):
-        return AXES[:action_dim]
-    return (*AXES[:3], "gripper") if action_dim == 4 else tuple(f"axis {i}" for i in range(action_dim))
 
 
 @dataclass(frozen=True)
@@ -47,10 +40,10 @@ class Mapping:
     """`keys`, `pad_axes`, ...: name of the input -> `+x`, `fine`, `success`, ..."""
 
     @classmethod
-    def load(cls, action_dim: int, path: Path | None = None) -> Mapping:
-        """From a file, or the one that comes with Tandem; what cannot be meant is refused by name."""
+    def load(cls, axes: Sequence[str], path: Path | None = None) -> Mapping:
+        """For an action with these axes (`ActionLayout.axes`), from a file or the one that comes with Tandem; errors are named."""
         file = path or DEFAULT
-        return cls(axis_names(action_dim), **_checked(read_toml(file, "mapping file"), file))
+        return cls(tuple(axes), **_checked(read_toml(file, "mapping file"), file))
 
     # ---- motion
 
@@ -81,12 +74,8 @@ class Mapping:
             name == "hold" and int(i) < len(buttons) and float(buttons[int(i)]) > 0.5 for i, name in self.tables["pad_buttons"].items()
         )
 
-    def key_command(self, code: str) -> str:
-        """What a key asks for: one of `COMMANDS`, or nothing."""
-        return self.tables["key_commands"].get(code, "")
-
     def button_commands(self, device: str, buttons: Sequence[float]) -> set[str]:
-        """What the buttons that are down ask for; `device` is pad or spacemouse."""
+        """The commands of the buttons that are down; `device` is pad or spacemouse."""
         return {name for i, name in self.tables[f"{device}_commands"].items() if int(i) < len(buttons) and float(buttons[int(i)]) > 0.5}
 
     def table(self) -> list[dict[str, str]]:
@@ -133,25 +122,25 @@ _DEVICES = {
 }
 
 
-def _checked(told: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Exactly what a mapping has; anything else is a slip of the pen, and named."""
-    unknown = set(told) - set(_NUMBERS) - set(_INPUTS) - set(_COMMAND_TABLES)
-    missing = (set(_NUMBERS) | set(_INPUTS) | set(_COMMAND_TABLES)) - set(told)
+def _checked(given: dict[str, Any], file: Path) -> dict[str, Any]:
+    """The settings and tables of a mapping file; unknown and missing ones are named."""
+    unknown = set(given) - set(_NUMBERS) - set(_INPUTS) - set(_COMMAND_TABLES)
+    missing = (set(_NUMBERS) | set(_INPUTS) | set(_COMMAND_TABLES)) - set(given)
     if unknown or missing:
         raise ConfigError(
             f"the mapping file {file} has unknown entries {sorted(unknown)} and lacks {sorted(missing)}; compare it with {DEFAULT}"
         )
     for name, (low, high) in _NUMBERS.items():
-        value = told[name]
+        value = given[name]
         if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
             raise ConfigError(f"the mapping file {file} has {name} = {value!r}; expected a number from {low:g} to {high:g}")
     motions = {f"{sign}{axis}" for sign in "+-" for axis in AXES} | {"fine", "hold"}
     for table in (*_INPUTS, *_COMMAND_TABLES):
         allowed = motions if table in _INPUTS else set(COMMANDS)
-        for name, does in dict(told[table]).items():
+        for name, does in dict(given[table]).items():
             if does not in allowed:
                 raise ConfigError(
                     f"the mapping file {file} has [{table}] {name} = {does!r}; expected a sign and an axis such as '+x', or one of "
                     f"{', '.join(sorted(allowed - motions) or ('fine', 'hold'))}"
                 )
-    return {**{name: float(told[name]) for name in _NUMBERS}, "tables": {name: dict(told[name]) for name in (*_INPUTS, *_COMMAND_TABLES)}}
+    return {**{name: float(given[name]) for name in _NUMBERS}, "tables": {name: dict(given[name]) for name in (*_INPUTS, *_COMMAND_TABLES)}}

@@ -1,7 +1,7 @@
-"""Who decides: a person, a script that stands in for one, or nobody (then the policy's proposal stands).
+"""Operators decide which action is executed: a person's, a script's that stands in for one, or the policy's proposal.
 
-The override happens in the loop, in sight, in the agent's own action frame; so the action that is stored is the one that was
-executed and needs no way back through wrappers.
+The override happens in the actor's loop and in the agent's own action frame, so the stored action is the executed one and needs no way
+back through wrappers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.types import Observation
 
 
@@ -21,7 +22,7 @@ class Operator(Protocol):
     def reset(self) -> None: ...
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
-        """The action to execute, in [-1, 1], and whether a person chose it (`by_human`)."""
+        """The action to execute, and whether a person chose it (`by_human`)."""
         ...
 
 
@@ -57,12 +58,12 @@ class HandsOff:
 
 
 class Still:
-    """Commands no motion; to see what the world does by itself."""
+    """Commands no motion, to see what happens without any."""
 
     name = "zero"
 
-    def __init__(self, action_dim: int) -> None:
-        self._action = np.zeros(action_dim, np.float32)
+    def __init__(self, layout: ActionLayout) -> None:
+        self._action = layout.rest
 
     def reset(self) -> None:
         pass
@@ -78,17 +79,17 @@ class Still:
         pass
 
 
-class Fumbling:
-    """Uniform random actions; the floor against which success is measured."""
+class RandomActions:
+    """Uniform random actions: the baseline against which success is measured."""
 
     name = "random"
 
-    def __init__(self, action_dim: int, seed: int | None = None) -> None:
-        self._random, self._action_dim = np.random.default_rng(seed), action_dim
+    def __init__(self, layout: ActionLayout, seed: int | None = None) -> None:
+        self._random, self._layout = np.random.default_rng(seed), layout
 
     def reset(self) -> None:
         pass
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
         del observation, proposed
-        return self._random.uniform(-1, 1, self._action_dim).astype(np.float32), False
+        return self._layout.random(self._random, 1)[0], False

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tandem.actions import ActionLayout
 from tandem.errors import DeviceLost
 from tandem.teleop.operator import HandsOff, ResumableOperator
 from tandem.types import Observation
@@ -63,7 +64,7 @@ class Steering:
     Fed from the control loop's own thread alone. `axes` of the wrong number are filled up with zeros or cut.
     """
 
-    action_dim: int
+    layout: ActionLayout
     inner: ResumableOperator = field(default_factory=HandsOff)
     hand: Hand | None = None
     clock: Callable[[], float] = time.monotonic
@@ -84,8 +85,8 @@ class Steering:
     _since_release: int = SMOOTH_STEPS
 
     def __post_init__(self) -> None:
-        self._axes = np.zeros(self.action_dim, np.float32)
-        self._last = np.zeros(self.action_dim, np.float32)
+        self._axes = np.zeros(self.layout.size, np.float32)
+        self._last = self.layout.rest.copy()
 
     @property
     def held(self) -> bool:
@@ -114,7 +115,7 @@ class Steering:
             return
         if self.state == "lost":
             self.state, self.notice = "held", ""
-        given = np.asarray(axes, np.float32).reshape(-1)[: self.action_dim]
+        given = np.asarray(axes, np.float32).reshape(-1)[: self.layout.size]
         self._axes[:] = 0.0
         self._axes[: len(given)] = np.clip(np.nan_to_num(given), -1.0, 1.0)
         self._heard_at = at
@@ -174,17 +175,17 @@ class Steering:
         """The hand's action while it holds, none while it is lost, else what `inner` decides."""
         self.watch_hand()
         if self.state == "held":
-            self.who, self._last = "person", self._axes.copy()
+            self.who, self._last = "person", self.layout.from_axes(self._axes)
             return self._last, True
         if self.state in ("lost", "stranded"):
-            self.who, self._last = "nobody", np.zeros(self.action_dim, np.float32)
+            self.who, self._last = "nobody", self.layout.rest.copy()
             return self._last, False
         action, by_script = self.inner.decide(observation, proposed)
         self.who = "script" if by_script else "policy"
         if self._since_release < SMOOTH_STEPS:
             self._since_release += 1
             share = self._since_release / (SMOOTH_STEPS + 1)
-            action = (share * action + (1 - share) * self._last).astype(np.float32)
+            action = self.layout.blend(share, action, self._last)
         return action, by_script
 
     def memory(self) -> dict[str, Any]:

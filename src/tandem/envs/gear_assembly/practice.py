@@ -6,7 +6,7 @@ end: at level 0 the gear is nearly seated already; up to `ON_THE_PEG` it starts 
 the board measured without error; from there on every range widens to the task's own.
 
 *Randomisation*: friction, the bearings of the mounted gears and the arm's stiffness are drawn anew for every episode, each times a
-factor of 1 - r to 1 + r. What works for all of them has a better chance with a robot that is none of them.
+factor of 1 - r to 1 + r. A policy that works for all of them has a better chance on a real robot.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class Levels:
     def __init__(self, count: int, curriculum: bool) -> None:
         self._curriculum = curriculum
         self.level = np.full(count, 0.0 if curriculum else 1.0)
-        self._lived, self._succeeded = np.zeros(count, bool), np.zeros(count, bool)
+        self._stepped, self._succeeded = np.zeros(count, bool), np.zeros(count, bool)
 
-    def lived(self, rows: Rows, success: np.ndarray) -> None:
+    def finished_step(self, rows: Rows, success: np.ndarray) -> None:
         """A step was made; the last one of an episode decides."""
-        self._lived[rows], self._succeeded[rows] = True, success
+        self._stepped[rows], self._succeeded[rows] = True, success
 
     def begin(self, rows: Rows) -> None:
         """New episodes: the level follows from what became of the old ones."""
         if self._curriculum:
-            change = np.where(self._succeeded[rows], STEP_UP, -STEP_DOWN) * self._lived[rows]
+            change = np.where(self._succeeded[rows], STEP_UP, -STEP_DOWN) * self._stepped[rows]
             self.level[rows] = np.clip(self.level[rows] + change, 0, 1)
-            self._lived[rows] = False
+            self._stepped[rows] = False
 
     def width(self, row: int) -> float:
         """The share of every range that an episode is drawn from; 1 is the task itself."""
@@ -53,7 +53,7 @@ class Levels:
         return LOWEST_START + climbed * (peg - LOWEST_START) if climbed < 1 else peg
 
     def memory(self) -> dict[str, np.ndarray]:
-        return {"level": self.level, "lived": self._lived, "succeeded": self._succeeded} if self._curriculum else {}
+        return {"level": self.level, "lived": self._stepped, "succeeded": self._succeeded} if self._curriculum else {}
 
 
 class OtherPhysics:

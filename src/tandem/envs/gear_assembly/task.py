@@ -20,7 +20,7 @@ from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, NEIGHBOURS, PITCH, TE
 from tandem.envs.rotations import quat_multiply, rotate, rotvec_to_quat
 from tandem.envs.shaping import Reward, judged, shaped
 from tandem.envs.task import Judgement, Practice, Rows, Task, ids
-from tandem.types import Entry, Observation, Spec
+from tandem.types import Continuous, Entry, Observation, Spec
 
 MM, DEGREE = 1e-3, np.pi / 180
 MEASURED_XY_ERROR = 2.2 * MM
@@ -73,7 +73,9 @@ SPEC = Spec(
         "previous_action": Entry((6,), meaning="what was executed last"),
         "gear_phase": Entry((2,), meaning="sine and cosine of the measured angle to the next mesh, in units of a pitch"),
     },
-    action=Entry((6,), unit="m, rad", scale=CONTROL.action_scale, meaning="step of the commanded pose: x, y, z, rotation vector"),
+    action=(
+        Continuous("arm", 6, unit="m, rad", scale=CONTROL.action_scale, meaning="step of the commanded pose: x, y, z, rotation vector"),
+    ),
     control_hz=10.0,
     max_episode_steps=100,
     return_range=(0.0, 1.0),
@@ -193,7 +195,7 @@ class GearAssembly(Task):
     def judge(self, rows: Rows) -> Judgement:
         place = self.true_place(rows)
         seated = (place[:, 2] < self.options.seated_height) & (np.hypot(place[:, 0], place[:, 1]) < self.options.seated_radius)
-        self.levels.lived(rows, seated)
+        self.levels.finished_step(rows, seated)
         if self.reward == "dense":
             return judged(seated, self._costs(rows, place), DENSE)
         return Judgement(reward=seated.astype(float), terminated=seated, success=seated)

@@ -1,0 +1,176 @@
+"""From the named parts of an action to the one vector that is stored and sent, and back.
+
+For the parts `arm` (continuous, 3 axes) and `gripper` (discrete: close, hold, open) the vector is
+`[arm[0], arm[1], arm[2], index of the gripper's choice]`, float32: each continuous axis in [-1, 1], each choice in 0 ... choices - 1.
+Clipping, validation, limits, teleoperation and export all ask the `ActionLayout`; nobody else knows which column is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from tandem.errors import ActionError, ConfigError
+from tandem.types import ActionPart, Continuous, Discrete, Spec
+
+TOLERANCE = 1e-6
+"""How far beyond its range a stored number may lie: rounding, not meaning."""
+AXES = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
+
+
+class ActionLayout:
+    """Where the parts of an action lie in its vector, and the range of every column."""
+
+    def __init__(self, parts: Sequence[ActionPart]) -> None:
+        self.parts = tuple(parts)
+        ends = np.cumsum([0, *(part.size for part in self.parts)])
+        self._columns = {part.name: slice(int(a), int(b)) for part, a, b in zip(self.parts, ends, ends[1:], strict=False)}
+        self.size = int(ends[-1])
+        self.shape = (self.size,)
+        low, high, rest, scales = (np.zeros(self.size) for _ in range(4))
+        for part, columns in zip(self.parts, self._columns.values(), strict=True):
+            if isinstance(part, Discrete):
+                high[columns], rest[columns], scales[columns] = len(part.choices) - 1, part.rest, 1.0
+            else:
+                low[columns], high[columns], scales[columns] = -1.0, 1.0, part.scales()
+        self.low, self.high = low, high
+        self.rest = rest.astype(np.float32)
+        """No motion: 0 on every axis, and each discrete part's choice of rest."""
+        self.scales = scales.astype(np.float32)
+        """What 1 does, in the unit of the part; 1 for a choice."""
+        self.is_discrete = np.concatenate([np.full(part.size, isinstance(part, Discrete)) for part in self.parts] or [np.zeros(0, bool)])
+        self.all_continuous = not self.is_discrete.any()
+
+    @classmethod
+    def of(cls, spec: Spec) -> ActionLayout:
+        return _layout_of(spec.action)
+
+    @property
+    def unit(self) -> str:
+        """The units of all parts, in their order."""
+        return ", ".join(part.unit for part in self.parts if isinstance(part, Continuous) and part.unit)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """A name for every column, as a person knows it."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], Continuous):
+            return axis_names(self.size)
+        return tuple(name for part in self.parts for name in _names_of(part))
+
+    # ---- vector and parts
+
+    def split(self, vector: np.ndarray) -> dict[str, np.ndarray]:
+        """`(..., size)` to the parts by name: axes `(..., n)`, choices as int64 `(...)`."""
+        named = {}
+        for part, columns in zip(self.parts, self._columns.values(), strict=True):
+            values = np.asarray(vector)[..., columns]
+            named[part.name] = np.rint(values[..., 0]).astype(np.int64) if isinstance(part, Discrete) else values.copy()
+        return named
+
+    def join(self, named: Mapping[str, np.ndarray | int]) -> np.ndarray:
+        """The vector of these parts, float32."""
+        if named.keys() != self._columns.keys():
+            raise ActionError(f"an action has the parts {', '.join(self._columns)}; got {', '.join(named) or 'none'}")
+        values = [np.asarray(named[part.name], np.float32) for part in self.parts]
+        return np.concatenate([v[..., None] if isinstance(p, Discrete) else v for p, v in zip(self.parts, values, strict=True)], axis=-1)
+
+    # ---- ranges
+
+    def clip(self, vector: np.ndarray) -> np.ndarray:
+        """Within the range of every column, choices as whole numbers. NaN stays NaN, for the validation to refuse."""
+        if self.all_continuous:
+            return np.minimum(np.maximum(vector, -1.0), 1.0)  # np.clip spends most of its time on its arguments
+        clipped = np.minimum(np.maximum(vector, self.low), self.high)
+        return np.where(self.is_discrete, np.rint(clipped), clipped).astype(np.asarray(vector).dtype)
+
+    def checked(self, vector: np.ndarray, lead: tuple[int, ...], task: str) -> np.ndarray:
+        """As an environment may execute it, float64 `(*lead, size)`. A wrong shape, NaN or infinity is the caller's bug, and named."""
+        action = np.asarray(vector, dtype=np.float64)
+        if action.shape != (*lead, self.size):
+            raise ActionError(
+                f"task '{task}' takes actions of shape {(*lead, self.size)}, got {action.shape}. Likely cause: a policy of another task."
+            )
+        if not np.isfinite(action).all():
+            place = tuple(int(i) for i in np.argwhere(~np.isfinite(action))[0])
+            raise ActionError(
+                f"task '{task}' got {action[place]} at index {place} of the action. Likely cause: the policy's parameters are not "
+                f"finite, or an observation was not; the environment was not stepped."
+            )
+        return self.clip(action)
+
+    def valid(self, vectors: np.ndarray) -> np.ndarray:
+        """`(n, size)` to `(n,)`: which of them may be stored. NaN compares false."""
+        if self.all_continuous:
+            return np.all(np.abs(vectors) <= 1.0 + TOLERANCE, axis=1)
+        within = (vectors >= self.low - TOLERANCE) & (vectors <= self.high + TOLERANCE)
+        whole = ~self.is_discrete | (np.abs(vectors - np.rint(vectors)) <= TOLERANCE)
+        return np.all(within & whole, axis=1)
+
+    def problem(self, vector: np.ndarray) -> str | None:
+        """Why this vector of the right shape may not be stored, naming the column; None when it may."""
+        for part, columns in zip(self.parts, self._columns.values(), strict=True):
+            for column in range(columns.start, columns.stop):
+                value = float(vector[column])
+                if isinstance(part, Discrete):
+                    if not (abs(value - round(value)) <= TOLERANCE and 0 <= round(value) < len(part.choices)):
+                        return f"action at [{column}] is {value:.6g}, no choice of '{part.name}' ({_choices(part)})"
+                elif abs(value) > 1.0 + TOLERANCE:
+                    return f"action at [{column}] is {value:.6g}, outside [-1, 1]"
+        return None
+
+    # ---- acting
+
+    def random(self, rng: np.random.Generator, rows: int) -> np.ndarray:
+        """`(rows, size)` float32, drawn evenly from the range of every column."""
+        drawn = rng.uniform(-1, 1, (rows, self.size))
+        if not self.all_continuous:
+            choices = np.floor((drawn + 1) / 2 * (self.high + 1))  # [-1, 1) to 0 ... high
+            drawn = np.where(self.is_discrete, np.minimum(choices, self.high), drawn)
+        return drawn.astype(np.float32)
+
+    def from_axes(self, axes: np.ndarray) -> np.ndarray:
+        """What a hand commands, `(size,)` in [-1, 1] each: an axis as it is; beyond a half, the next or the last choice from rest."""
+        clipped = np.clip(axes, -1.0, 1.0)
+        if self.all_continuous:
+            return clipped
+        pushed = np.clip(self.rest + np.sign(clipped) * (np.abs(clipped) > 0.5), self.low, self.high)
+        return np.where(self.is_discrete, pushed, clipped).astype(np.float32)
+
+    def blend(self, share: float, new: np.ndarray, old: np.ndarray) -> np.ndarray:
+        """`share` of the new action and the rest of the old one; choices are the new ones."""
+        mixed = share * new + (1 - share) * old
+        return (mixed if self.all_continuous else np.where(self.is_discrete, new, mixed)).astype(np.float32)
+
+
+@lru_cache(maxsize=32)
+def _layout_of(parts: tuple[ActionPart, ...]) -> ActionLayout:
+    return ActionLayout(parts)
+
+
+def require_continuous(spec: Spec, learner: str) -> None:
+    """Refuse a task whose action has a part that this learner cannot learn."""
+    for part in spec.action:
+        if isinstance(part, Discrete):
+            raise ConfigError(
+                f"{learner} learns continuous actions only, and the action of '{spec.task}' has the discrete part '{part.name}' "
+                f"({_choices(part)}). Use a task whose action is continuous, or make that part a continuous axis."
+            )
+
+
+def axis_names(size: int) -> tuple[str, ...]:
+    """The axes of a tool that is moved and turned, by the size of the action; else by number."""
+    if size in (3, 6, 7):
+        return AXES[:size]
+    return (*AXES[:3], "gripper") if size == 4 else tuple(f"axis {i}" for i in range(size))
+
+
+def _names_of(part: ActionPart) -> tuple[str, ...]:
+    if part.size == 1:
+        return (part.name,)
+    return AXES[: part.size] if part.size in (3, 6) else tuple(f"{part.name} {i}" for i in range(part.size))
+
+
+def _choices(part: Discrete) -> str:
+    return ", ".join(f"{number}: {choice}" for number, choice in enumerate(part.choices))

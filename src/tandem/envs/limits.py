@@ -1,0 +1,37 @@
+"""The limits that a task declares for its robot: speed, workspace, force and time. `acting/limits.py` applies them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tandem.envs.arm import ControlLimits
+
+
+@dataclass(frozen=True)
+class LimitSettings:
+    """The limits of one task; an empty entry limits nothing."""
+
+    speed: tuple[float, ...] = ()
+    """Largest speed of the command along each axis of the action (m/s, rad/s)."""
+    position: str = ""
+    """Observation entry whose first numbers are the measured position along the axes of the action."""
+    offset: str = ""
+    """Observation entry with the command minus that position, where there is one."""
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    """The workspace, in the units of `position`; as many numbers each as axes it bounds."""
+    wrench: str = ""
+    """Observation entry whose first three numbers are the force of the world on the tool (N), along the axes of the action."""
+    force: float = 0.0
+    """Newtons beyond which no action pushes further against what pushes back."""
+    stall_s: float = 2.0
+    """Seconds after which a step counts as hanging and motion is stopped; 0: never."""
+    reset_s: float = 60.0
+    """The same for a reset, which may have to drive a robot to its start; 0: never."""
+
+
+def limits_of_control(control: ControlLimits, axes: int, hz: float, **entries: Any) -> LimitSettings:
+    """The speed and workspace of our own Cartesian control, for the first axes of the action."""
+    speed = tuple(step * hz for step in control.action_scale[:axes])
+    return LimitSettings(speed=speed, low=control.workspace_low[:axes], high=control.workspace_high[:axes], **entries)

@@ -1,0 +1,44 @@
+"""Tasks that no learner here can learn: `reach` with a discrete gripper, or with a camera. Registered for the length of a test."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from tandem.envs import registry
+from tandem.envs.reach import SPEC, Reach
+from tandem.types import Discrete, Entry, Observation
+
+GRASP = dataclasses.replace(SPEC, task="grasp", action=(*SPEC.action, Discrete("gripper", ("close", "hold", "open"), rest=1)))
+PICTURED = dataclasses.replace(SPEC, task="pictured", observation={**SPEC.observation, "wrist": Entry((8, 8, 3), "uint8")})
+
+
+class Grasp(Reach):
+    """The gripper does nothing; what was chosen is kept for the tests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spec = GRASP
+        self.chosen: list[float] = []
+
+    def advance(self, rows, action: np.ndarray, streams) -> None:
+        self.chosen += action[:, 3].tolist()
+        super().advance(rows, action[:, :3], streams)
+
+
+class Pictured(Reach):
+    def __init__(self) -> None:
+        super().__init__()
+        self.spec = PICTURED
+
+    def observe(self, rows) -> Observation:
+        seen = super().observe(rows)
+        return seen | {"wrist": np.zeros((len(seen["to_ball"]), 8, 8, 3), np.uint8)}
+
+
+@pytest.fixture
+def odd_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, task in (("grasp", Grasp), ("pictured", Pictured)):
+        monkeypatch.setitem(registry.TASKS, name, registry.Registered(task, "a test"))
+    yield
