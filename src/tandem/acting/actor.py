@@ -20,6 +20,7 @@ from tandem.link.messages import EpisodeEnd
 from tandem.networks.numpy_policy import ActingPolicy, acting_policy
 from tandem.observations import Layout
 from tandem.runs.broken import STATES_KEPT, keep_simulation
+from tandem.runs.checkpoint import storable_simulation, stored_simulation
 from tandem.teleop.operator import Operator
 from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec, Transition
 
@@ -252,7 +253,7 @@ class Actor:
         """All that decides what it does next; simulations that cannot be saved are left out and begin a new episode."""
         env_state = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
         if env_state is not None:
-            env_state["streams"] = json.dumps(env_state["streams"])  # 128-bit integers, which msgpack has none of
+            env_state = storable_simulation(env_state)
         return {
             "env": env_state,
             "steps": self.steps,
@@ -275,8 +276,7 @@ class Actor:
             for recorder, saved in zip(self._recorders, state["recorders"], strict=True):
                 for name, value in saved.items():
                     setattr(recorder, name, value)
-            streams = json.loads(state["env"]["streams"])
-            self._observation = self.env.restore({**state["env"], "streams": streams})  # pyright: ignore[reportAttributeAccessIssue]
+            self._observation = self.env.restore(stored_simulation(state["env"]))  # pyright: ignore[reportAttributeAccessIssue]
             for operator, saved in zip(self._operators, state.get("operators", ()), strict=False):
                 if saved is not None and hasattr(operator, "restore"):
                     operator.restore(saved)  # pyright: ignore[reportAttributeAccessIssue]

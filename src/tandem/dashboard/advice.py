@@ -1,7 +1,7 @@
 """Where a run stands, in words: its three clocks, its phase, and what the person beside it should do now.
 
-The phase comes from how this run does (success, a person's share, the values), not from its step count alone: tasks differ. What the
-step count would say, by the table people know, is given beside it.
+The phase comes from how this run does (success, a person's share, the values), not from its step count alone: tasks differ. The
+advice by step count alone is shown below it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tandem.dashboard.series import Series
-from tandem.doctor.show import QUALITY, STAGES
+from tandem.doctor.show import STAGES
 from tandem.runs.clocks import EARLY, LATE, Clocks, stage, versions_after
 
 GOOD, FAIR = 0.9, 0.5
@@ -134,7 +134,7 @@ def _numbers(seen: Figures) -> list[str]:
 
 
 def reference(clocks: Clocks, steps_per_update: int) -> list[dict[str, Any]]:
-    """The table people know, by learner step, with the row this run is in."""
+    """What to do by the number of learner steps alone, with the row this run is in."""
     rows = [(0, EARLY, "early"), (EARLY, LATE, "middle"), (LATE, None, "late")]
     return [
         {
@@ -147,12 +147,6 @@ def reference(clocks: Clocks, steps_per_update: int) -> list[dict[str, Any]]:
         }
         for start, end, name in rows
     ]
-
-
-def expected(learner_step: int) -> str:
-    """What the table of the steps expects of a policy by now."""
-    named = [quality for at, (quality, _) in zip((0, 50, 100, 200, 500), QUALITY, strict=True) if at <= learner_step]
-    return named[-1] if named else QUALITY[0][0]
 
 
 def clock_words(clocks: Mapping[str, Any], actors: Sequence[Mapping[str, Any]], steps_per_update: int) -> list[str]:

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tandem.dashboard.advice import advise, clock_words, expected, figures, reference
+from tandem.dashboard.advice import advise, clock_words, figures, reference
 from tandem.dashboard.plots import in_iterations, plots
 from tandem.dashboard.series import Series
 from tandem.link.messages import Camera, View
@@ -338,7 +338,7 @@ class Pages:
         if every:
             advice = advise(seen)
             state["advice"] = {"phase": advice.phase, "do": advice.do, "because": advice.because}
-            state["reference"] = {"rows": reference(seen.clocks, every), "expected": expected(seen.clocks.learner_step)}
+            state["reference"] = {"rows": reference(seen.clocks, every)}
         if stage is not None:
             state["control"] = {source: _control(stage, source) for source in stage.actors()}
         return state

@@ -58,14 +58,17 @@ def names(records: Records, from_afar: bool = False) -> dict[str, Any]:
 
 
 def clocks_of(records: Records) -> dict[str, Any]:
-    """The three counts and how they hang together, by `training.clocks` alone."""
+    """The three counts, how they are related (`runs.clocks`), and the success this run had at each row of the table."""
     every = int(records.setting("steps_per_update", 0) or 0)
     counts: dict[str, Any] = dataclasses.asdict(records.clocks)
     if not every:
         return counts
     starts, random_steps = int(records.setting("training_starts", 0) or 0), int(records.setting("random_steps", 0) or 0)
+    related = relations(every, records.pace)
+    for row in related["table"]:
+        row["success"] = records.success_at(row["learner_steps"])
     return {
-        **relations(every, records.pace),
+        **related,
         **counts,
         "updates_per_actor_step": records.setting("updates_per_actor_step"),
         "stage": stage(records.clocks, starts, random_steps),

@@ -24,7 +24,7 @@ from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
 from tandem.errors import FileMissing, TandemError
 from tandem.runs.checkpoint import AGENT_FILE
-from tandem.runs.clocks import Clocks, Rates, Reading, rates
+from tandem.runs.clocks import Clocks, ClockSample, Rates, rates
 from tandem.runs.folder import Kind, RunFolder, read_json
 from tandem.runs.lines import parse_rows, whole_lines
 from tandem.types import Spec, Transition
@@ -184,9 +184,9 @@ class Records:
         return Clocks(**newest)
 
     @functools.cached_property
-    def readings(self) -> list[Reading]:
+    def samples(self) -> list[ClockSample]:
         return [
-            Reading(Clocks(row["learner_step"], row["actor_step"], row["policy_version"]), row["wall_s"])
+            ClockSample(Clocks(row["learner_step"], row["actor_step"], row["policy_version"]), row["wall_s"])
             for row in self.rows
             if "wall_s" in row
         ]
@@ -198,7 +198,7 @@ class Records:
             learner, actor = self.live.clocks.get("learner_steps_per_s"), self.live.clocks.get("actor_steps_per_s")
             if learner or actor:
                 return Rates(learner or None, actor or None, self.live.clocks.get("versions_per_s"))
-        return rates(self.readings[-max(20, len(self.readings) // 5) :])
+        return rates(self.samples[-max(20, len(self.samples) // 5) :])
 
     @property
     def started_at(self) -> float | None:
@@ -236,6 +236,13 @@ class Records:
             if len(values):
                 return float(values[-1])
         return None
+
+    def success_at(self, learner_step: int) -> float | None:
+        """Of the training episodes, as last logged up to this learner step; None before that was reached, or before one had ended."""
+        if self.clocks.learner_step < learner_step:
+            return None
+        found = [self.series(name) for name in ("environment/episode/success", "Train/mean_success")]
+        return next((float(values[steps <= learner_step][-1]) for steps, values in found if (steps <= learner_step).any()), None)
 
     @functools.cached_property
     def episodes(self) -> int | None:

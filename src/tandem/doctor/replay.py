@@ -12,6 +12,7 @@ import numpy as np
 from tandem.errors import ActionError, FileUnreadable, SimulationDiverged
 from tandem.observations import Layout
 from tandem.runs.broken import read_broken
+from tandem.runs.checkpoint import stored_simulation
 from tandem.types import OBSERVATION_CLIP, Spec
 
 SHOWN = 8
@@ -37,7 +38,7 @@ def _simulation(found: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     env = make_batch(found["task"], len(state["physics"]), reward=found["reward"])
     try:
-        env.restore({**state, "streams": json.loads(state["streams"])})  # pyright: ignore[reportAttributeAccessIssue]
+        env.restore(stored_simulation(state))  # pyright: ignore[reportAttributeAccessIssue]
         yield f"{'step':>6}  {'largest number of the state':>28}  {'in simulation':>14}  {'largest action':>14}"
         for number, action in enumerate(actions):
             size = np.abs(env.state()["physics"]).max(axis=1)  # pyright: ignore[reportAttributeAccessIssue]

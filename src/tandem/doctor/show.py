@@ -42,14 +42,7 @@ TABLE_HEAD: tuple[Words, ...] = (
     ("policies", "参数更新次数"),
     ("seconds", "时间（秒）"),
     ("actor steps", "Actor 步数"),
-    ("policy to expect", "策略质量"),
-)
-QUALITY: tuple[Words, ...] = (
-    ("random", "随机"),
-    ("begins to improve", "开始改进"),
-    ("clearly better", "明显改进"),
-    ("improves fast", "快速改进"),
-    ("near the demonstrations", "接近演示水平"),
+    ("success here", "本次成功率"),
 )
 STAGES: dict[str, tuple[Words, Words]] = {
     "filling": (
@@ -118,7 +111,7 @@ def lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:
 
 
 def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:
-    """`--clocks`: the counts, the rates, the table of the seed for this run, and what the operator should do now."""
+    """`--clocks`: the counts, the rates, a table of learner steps in the other clocks, and what the operator should do now."""
     which, clocks = LANGUAGES.index(lang), diagnosis["clocks"]
     yield _header(diagnosis, lang)
     if "table" not in clocks:
@@ -137,9 +130,10 @@ def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator
     yield ""
     heads = [head[which] for head in TABLE_HEAD]
     yield "  " + "  ".join(_filled_up(head, 14) for head in heads)
-    for row, quality in zip(clocks["table"], QUALITY, strict=True):
+    for row in clocks["table"]:
         numbers = [row["learner_steps"], row["versions"], row["seconds"], row["actor_steps"]]
-        cells = [*("-" if number is None else _short(number) for number in numbers), quality[which]]
+        success = row.get("success")  # a hub of an older version does not say
+        cells = [*("-" if number is None else _short(number) for number in numbers), "-" if success is None else f"{success:.0%}"]
         yield "  " + "  ".join(_filled_up(cell, 14) for cell in cells).rstrip()
     yield ""
     name, advice = STAGES[clocks["stage"]]
@@ -148,7 +142,7 @@ def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator
 
 
 def sentence(clocks: Mapping[str, Any], lang: Language) -> str:
-    """`100 learner steps = 2 policies = about 4.5 s here = about 46 actor steps`; the numbers are those of `training.clocks`."""
+    """`100 learner steps = 2 policies = about 4.5 s here = about 46 actor steps`; the numbers are those of `runs.clocks`."""
     if lang == "en":
         return clocks["in_words"]
     row = next(row for row in clocks["table"] if row["learner_steps"] == 100)

@@ -16,6 +16,7 @@ from tandem.errors import ConfigError, NotFinite
 from tandem.networks.normaliser import Moments, Normaliser
 from tandem.observations import Layout
 from tandem.on_policy.config import OnPolicyConfig
+from tandem.runs.checkpoint import storable_simulation, stored_simulation
 from tandem.runs.episodes import BatchEpisodes
 from tandem.types import Metrics, Observation, Spec
 
@@ -152,7 +153,7 @@ class Collector:
         """All that decides what comes next; simulations that cannot be saved are left out and begin new episodes."""
         env_state = self.env.state() if hasattr(self.env, "state") else None  # pyright: ignore[reportAttributeAccessIssue]
         if env_state is not None:
-            env_state["streams"] = json.dumps(env_state["streams"])  # 128-bit integers, which msgpack has none of
+            env_state = storable_simulation(env_state)
         return {"env": env_state, "memory": np.array(self._memory), **self.without_simulations()}
 
     def without_simulations(self) -> dict[str, Any]:
@@ -172,8 +173,7 @@ class Collector:
         exact = state.get("env") is not None
         self.episodes.restore(state["episodes"], open_too=exact)
         if exact:
-            streams = json.loads(state["env"]["streams"])
-            observation = self.env.restore({**state["env"], "streams": streams})  # pyright: ignore[reportAttributeAccessIssue]
+            observation = self.env.restore(stored_simulation(state["env"]))  # pyright: ignore[reportAttributeAccessIssue]
             self._raw = self._seen(observation, "the saved observation")
             self._memory = np.array(state["memory"])
         else:

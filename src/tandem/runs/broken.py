@@ -18,6 +18,7 @@ import numpy as np
 
 from tandem.codec import CodecError, pack, unpack
 from tandem.errors import FileMissing, FileUnreadable
+from tandem.runs.checkpoint import storable_simulation
 from tandem.types import Metrics, Spec
 
 FORMAT = "tandem-broken-1"
@@ -31,9 +32,8 @@ def keep_simulation(
     folder: Path, task: str, problem: str, state: Mapping[str, Any], actions: Sequence[np.ndarray], reward: str | None = None
 ) -> Path | None:
     """A state some steps before it, and the actions that led from there; None where they could not be written."""
-    state = {**state, "streams": json.dumps(state["streams"])}  # 128-bit integers, which msgpack has none of
     path = folder / f"simulation_{time.strftime('%Y-%m-%d_%H-%M-%S')}.msgpack"
-    fields = {"task": task, "reward": reward, "problem": problem, "state": state, "actions": list(actions)}
+    fields = {"task": task, "reward": reward, "problem": problem, "state": storable_simulation(state), "actions": list(actions)}
     return _write(path, {"kind": "simulation", **fields})
 
 

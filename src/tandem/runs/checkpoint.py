@@ -91,6 +91,16 @@ def _complete(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and path.name.isdigit())
 
 
+def storable_simulation(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of simulations as msgpack can hold it: random streams have 128-bit integers, and go as JSON."""
+    return {**state, "streams": json.dumps(state["streams"])}
+
+
+def stored_simulation(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """What `storable_simulation` was given."""
+    return {**saved, "streams": json.loads(saved["streams"])}
+
+
 def write_policy(path: Path, snapshot: PolicySnapshot, spec: Spec, **notes: Any) -> None:
     """Acting parameters with all that is needed to use them safely elsewhere."""
     metadata = {

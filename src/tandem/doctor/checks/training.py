@@ -76,7 +76,7 @@ def learner_slow(records: Records) -> Finding | None:
     wanted = records.setting("updates_per_actor_step")
     if records.live is not None and records.hub_fresh:
         wanted = records.live.clocks.get("updates_per_actor_step") or wanted
-    window = records.readings[-max(10, len(records.readings) // 5) :]
+    window = records.samples[-max(10, len(records.samples) // 5) :]
     seen = None
     if wanted and len(window) >= 10 and window[-1].clocks.actor_step > window[0].clocks.actor_step:
         learned, lived = (getattr(window[-1].clocks, name) - getattr(window[0].clocks, name) for name in ("learner_step", "actor_step"))
