@@ -1,11 +1,13 @@
 """The phase follows what the run does, not its step count alone; and the clocks are told in words."""
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from tandem.dashboard.advice import Figures, advise, clock_words, reference
 from tandem.runs.clocks import Clocks
+from tandem.runs.live import ActorView
 
 MIDDLE = Figures(Clocks(600, 5000, 13), training_starts=100, success=0.4, share=0.3, q=0.3, q_before=0.2, q_range=(0.0, 1.0))
 
@@ -36,14 +38,14 @@ def test_the_numbers_it_rests_on_are_told() -> None:
 
 def test_the_clocks_in_words() -> None:
     """12,804 learner steps at one policy every 50 are 256, and the first version is the initial policy: 257."""
-    actor = {"name": "left", "connected": True, "version": 256, "lag_versions": 1, "lag_s": 1.94}
-    told = clock_words({"learner_step": 12804, "policy_version": 257}, [actor], 50)
+    actor = ActorView(name="left", connected=True, pace="fast", rows=1, version=256, lag_versions=1, lag_s=1.94)
+    told = clock_words(Clocks(12804, 0, 257), [actor], 50)
     assert told[0] == "learner 12,804 steps = 256 policies after the initial one; the newest is version 257"
     assert told[1:] == ["the actor acts with 256, 1.9 s old"]
-    newest = clock_words({"learner_step": 50, "policy_version": 2}, [actor | {"version": 2, "lag_versions": 0}], 50)
+    newest = clock_words(Clocks(50, 0, 2), [replace(actor, version=2, lag_versions=0)], 50)
     assert newest[0].startswith("learner 50 steps = 1 policy") and newest[1] == "the actor acts with 2, the newest"
-    assert clock_words({"learner_step": 0}, [actor | {"version": -1, "lag_versions": None}], 50)[1] == "the actor has no policy yet"
-    two = clock_words({"learner_step": 0}, [actor, actor | {"name": "right"}, actor | {"connected": False}], 50)
+    assert clock_words(Clocks(0, 0, 0), [replace(actor, version=-1, lag_versions=None)], 50)[1] == "the actor has no policy yet"
+    two = clock_words(Clocks(0, 0, 0), [actor, replace(actor, name="right")], 50)
     assert [line.split(" acts")[0] for line in two[1:]] == ["left", "right"]
 
 

@@ -45,7 +45,7 @@ def test_what_did_not_move_has_no_rate_and_is_left_out_of_the_words() -> None:
 
 
 def test_the_table_has_what_people_ask_about_in_all_clocks() -> None:
-    told = relations(50, rates([sample(0, 0, 1, 0.0), sample(2218, 1000, 45, 100.0)]))
-    assert told["learner_steps_per_s"] == pytest.approx(22.18) and told["updates_per_actor_step_seen"] == pytest.approx(2.218)
-    assert [row["learner_steps"] for row in told["table"]] == [0, 50, 100, 200, 500]
-    assert [row["versions"] for row in told["table"]] == [0, 1, 2, 4, 10]
+    found = relations(50, rates([sample(0, 0, 1, 0.0), sample(2218, 1000, 45, 100.0)]))
+    assert found.learner_steps_per_s == pytest.approx(22.18) and found.updates_per_actor_step_seen == pytest.approx(2.218)
+    assert [row.learner_steps for row in found.table] == [0, 50, 100, 200, 500]
+    assert [row.versions for row in found.table] == [0, 1, 2, 4, 10]

@@ -32,6 +32,7 @@ from tandem.link.stage import Stage
 from tandem.runs.events import FREQUENT
 from tandem.runs.folder import RunFolder, RunInfo
 from tandem.runs.lines import Tail
+from tandem.runs.live import ClockView, LiveView
 from tandem.teleop.mapping import Mapping
 
 STATE_S = 0.5
@@ -65,7 +66,15 @@ class Source(Protocol):
         """What `config.json` says."""
         ...
 
-    def live(self) -> dict[str, Any]: ...
+    def live(self) -> LiveView | None:
+        """None where no hub serves this run, or ever did."""
+        ...
+
+    def clocks(self) -> ClockView: ...
+
+    def ending(self) -> Map[str, Any]:
+        """Whether the run is `over`, and its `summary`; empty while a hub serves it."""
+        ...
 
     async def findings(self, lang: str) -> dict[str, Any]: ...
 
@@ -325,12 +334,13 @@ class Pages:
     def _state(self) -> dict[str, Any]:
         live, stage = self._source.live(), self._source.stage
         spec, config = self._source.info.spec, self._source.info.settings
-        clocks, every = live.get("clocks", {}), int(config.get("steps_per_update") or 0)
-        seen = figures(self._series, clocks, config, spec.return_range)
+        clocks, every = live.clocks if live else self._source.clocks(), int(config.get("steps_per_update") or 0)
+        seen = figures(self._series, clocks.clocks, config, spec.return_range)
         state = {
             "kind": "state",
-            **live,
-            "words": clock_words(clocks, live.get("actors", ()), every) if every else [],
+            **(live.to_json() if live else {"status": {}, "clocks": clocks.to_json(), "actors": []}),
+            **self._source.ending(),
+            "words": clock_words(clocks.clocks, live.connected if live else (), every) if every else [],
             "buffers": self._buffers(config, live),
             "pages": len(self._pages),
             "control": {},
@@ -343,13 +353,13 @@ class Pages:
             state["control"] = {source: _control(stage, source) for source in stage.actors()}
         return state
 
-    def _buffers(self, config: Map[str, Any], live: Map[str, Any]) -> dict[str, Any]:
+    def _buffers(self, config: Map[str, Any], live: LiveView | None) -> dict[str, Any]:
         last = self._series.last
         return {
             "online": last.get("clock/online_transitions"),
             "demos": last.get("clock/demo_transitions"),
             "capacity": config.get("replay_buffer_capacity"),
-            "journal": live.get("status", {}).get("journal", {}),
+            "journal": live.status.journal.to_json() if live else {},
         }
 
     async def _read_all(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tandem.doctor.findings import Finding, worst
 from tandem.doctor.records import Records, load_run
 from tandem.doctor.texts import Language, tell
 from tandem.runs.clocks import relations, stage
+from tandem.runs.live import LiveView
 
 Diagnosis = dict[str, Any]
 """What `diagnose` gives, what `--json` prints and what `/api/findings` answers."""
@@ -64,7 +65,7 @@ def clocks_of(records: Records) -> dict[str, Any]:
     if not every:
         return counts
     starts, random_steps = int(records.setting("training_starts", 0) or 0), int(records.setting("random_steps", 0) or 0)
-    related = relations(every, records.pace)
+    related = relations(every, records.pace).to_json()
     for row in related["table"]:
         row["success"] = records.success_at(row["learner_steps"])
     return {
@@ -93,13 +94,13 @@ def _machine(records: Records) -> dict[str, Any]:
     }
 
 
-def diagnose_run(path: Path, lang: Language = "en", live: Mapping[str, Any] | None = None, from_afar: bool = False) -> Diagnosis:
+def diagnose_run(path: Path, lang: Language = "en", live: LiveView | None = None, from_afar: bool = False) -> Diagnosis:
     """Look at a run folder; says how long that took."""
     began = time.perf_counter()
     diagnosis = diagnose(load_run(path, live), lang, from_afar)
     return diagnosis | {"seconds": round(time.perf_counter() - began, 3)}
 
 
-def for_hub(path: Path) -> Callable[[dict[str, Any], str], Diagnosis]:
+def for_hub(path: Path) -> Callable[[LiveView, str], Diagnosis]:
     """What a hub answers `/api/findings` with."""
     return lambda live, lang: diagnose_run(path, "zh" if lang == "zh" else "en", live, from_afar=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from tandem.link.credits import Account
 from tandem.link.guard import Send
 from tandem.link.messages import Acknowledged, Command, Control, Credit, Heard, Hello, Statistics, Trouble
+from tandem.runs.live import ActorView
 
 MAX_COMMANDS = 64
 _RATE_OVER_S = 5.0
@@ -162,31 +162,31 @@ class ActorLine:
 
     # ---- what is shown
 
-    def view(self, now: float, newest: int, out_of_date_s: float) -> dict[str, Any]:
+    def view(self, now: float, newest: int, out_of_date_s: float) -> ActorView:
         """What people see of it; seconds are ages, so no clock of another machine matters."""
         told = self.statistics
         version = told.version if told else -1
-        return {
-            "name": self.hello.name,
-            "source": self.hello.source,
-            "address": self.address,
-            "connected": self.connected,
-            "pace": self.hello.pace,
-            "rows": self.hello.rows,
-            "version": version,
-            "policy_hash": told.policy_hash if told else "",
-            "lag_versions": max(0, newest - version) if newest >= 0 and version >= 0 else None,
-            "lag_s": round(out_of_date_s, 3),
-            "steps": told.steps if told else 0,
-            "steps_per_s": round(self.rate.per_s(now, self.stored), 2),
-            "stored": self.stored,
-            "rejected": self.rejected,
-            "last_rejection": self.last_rejection,
-            "last_seen_s": round(now - self.last_seen, 3),
-            "connected_s": round(now - self.joined_at, 3),
-            "unacknowledged": told.unacknowledged if told else 0,
-            "spool_bytes": told.spool_bytes if told else 0,
-            "dropped": told.dropped if told else 0,
-            "round_trip_ms": round(told.round_trip_s * 1e3, 3) if told else 0.0,
-            "clock_difference_s": round(told.clock_difference_s, 3) if told else 0.0,
-        }
+        return ActorView(
+            name=self.hello.name,
+            source=self.hello.source,
+            address=self.address,
+            connected=self.connected,
+            pace=self.hello.pace,
+            rows=self.hello.rows,
+            version=version,
+            policy_hash=told.policy_hash if told else "",
+            lag_versions=max(0, newest - version) if newest >= 0 and version >= 0 else None,
+            lag_s=round(out_of_date_s, 3),
+            steps=told.steps if told else 0,
+            steps_per_s=round(self.rate.per_s(now, self.stored), 2),
+            stored=self.stored,
+            rejected=self.rejected,
+            last_rejection=self.last_rejection,
+            last_seen_s=round(now - self.last_seen, 3),
+            connected_s=round(now - self.joined_at, 3),
+            unacknowledged=told.unacknowledged if told else 0,
+            spool_bytes=told.spool_bytes if told else 0,
+            dropped=told.dropped if told else 0,
+            round_trip_ms=round(told.round_trip_s * 1e3, 3) if told else 0.0,
+            clock_difference_s=round(told.clock_difference_s, 3) if told else 0.0,
+        )

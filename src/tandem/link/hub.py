@@ -60,6 +60,7 @@ from tandem.link.writer import Group, Stored, Writer
 from tandem.runs.board import Board
 from tandem.runs.folder import RunFolder
 from tandem.runs.lines import Tail, append_rows, newest_rows
+from tandem.runs.live import ActorView, ClockView, HubView, JournalView, LiveView, PolicyView, RecordingView, TrainerView
 from tandem.types import Spec
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -100,8 +101,8 @@ class Hub:
         timeout_s: float = 10.0,
         wall: Callable[[], float] = time.time,
         say: Callable[[str], None] = lambda line: None,
-        clocks: Callable[[dict[str, Any]], dict[str, Any]] = lambda counts: counts,
-        findings: Callable[[dict[str, Any], str], dict[str, Any]] = lambda live, language: {},
+        clocks: Callable[[ClockView], ClockView] = lambda counts: counts,
+        findings: Callable[[LiveView, str], dict[str, Any]] = lambda live, language: {},
     ) -> None:
         self.run, self.host, self._wall, self._say, self._clocks, self._findings = run, host, wall, say, clocks, findings
         self.folder = RunFolder.open(run)
@@ -138,7 +139,7 @@ class Hub:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.stage = Stage(self._connected, self._pass_on)
         """Where people watch and steer the actors; for the page, in the hub's loop."""
-        self.recording: dict[str, Any] | None = None
+        self.recording: RecordingView | None = None
         """How far a person is who records demonstrations here; None while nobody does."""
         self.app = self._make_app()
         """Mount a page on it before `serve`; the routes of the API are there already."""
@@ -264,15 +265,14 @@ class Hub:
             if not line.connected and now - line.last_seen > _REMEMBER_S:
                 del self._lines[source]
 
-    def live(self) -> dict[str, Any]:
+    def live(self, closed: bool = False) -> LiveView:
         """All that is known at this moment and stands in no other file."""
-        told = {"time": self._wall(), "status": self.status(), "clocks": self._clocks(self.counts()), "actors": self.actors()}
-        return told if self.recording is None else told | {"recording": self.recording}
+        return LiveView(self._wall(), self.status(), self._clocks(self.counts()), self.actors(), closed, self.recording)
 
     def _keep_live(self, closed: bool = False) -> None:
         """In the run folder, so that a run can be judged without asking the hub, and after it has gone."""
         with contextlib.suppress(StorageFull):
-            write_atomically(self.folder.live_file, json.dumps(self.live() | {"closed": closed}).encode(), durable=False)
+            write_atomically(self.folder.live_file, json.dumps(self.live(closed).to_json()).encode(), durable=False)
 
     def _take_policy(self, now: float) -> None:
         """Pass on what the trainer published; a file that is damaged or older than what actors have is not."""
@@ -513,13 +513,13 @@ class Hub:
         return app
 
     async def _api_status(self) -> dict[str, Any]:
-        return self.status()
+        return self.status().to_json()
 
     async def _api_clocks(self) -> dict[str, Any]:
-        return self._clocks(self.counts())
+        return self._clocks(self.counts()).to_json()
 
     async def _api_actors(self) -> list[dict[str, Any]]:
-        return self.actors()
+        return [actor.to_json() for actor in self.actors()]
 
     async def _api_metrics(self, after: int = 0) -> dict[str, Any]:
         return _rows_after(self.folder.metrics_file, after)
@@ -548,21 +548,21 @@ class Hub:
             raise HTTPException(422, f"not a command: {problem}") from None
         return {"told": self._pass_on(command, "api")}
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> ClockView:
         """The three clocks and what they depend on, as they stand."""
         now, board = time.monotonic(), self._board
-        return {
-            "learner_step": board["learner_step"],
-            "actor_step": self._writer.accepted,
-            "policy_version": max(self._version, 0),
-            "learner_steps_per_s": round(self._learner_rate.per_s(now, board["learner_step"]), 2),
-            "actor_steps_per_s": round(self._actor_rate.per_s(now, self._writer.accepted), 2),
-            "steps_before": board["steps_before"],
-            "updates_per_actor_step": board.updates_per_actor_step,
-            "phase": board.phase,
-        }
+        return ClockView(
+            learner_step=board["learner_step"],
+            actor_step=self._writer.accepted,
+            policy_version=max(self._version, 0),
+            learner_steps_per_s=round(self._learner_rate.per_s(now, board["learner_step"]), 2),
+            actor_steps_per_s=round(self._actor_rate.per_s(now, self._writer.accepted), 2),
+            steps_before=board["steps_before"],
+            updates_per_actor_step=board.updates_per_actor_step,
+            phase=board.phase,
+        )
 
-    def actors(self) -> list[dict[str, Any]]:
+    def actors(self) -> list[ActorView]:
         now = time.monotonic()
         return [line.view(now, self._version, self._out_of_date_s(line, now)) for line in self._lines.values()]
 
@@ -571,26 +571,22 @@ class Hub:
         version = line.statistics.version if line.statistics else -1
         return next((now - at for published, at in self._published if published > version), 0.0)
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> HubView:
         now = time.monotonic()
-        return {
-            "run": self.run_id,
-            "folder": str(self.run),
-            "task": self.info.task,
-            "spec_hash": self.info.spec.hash,
-            "up_s": round(now - self._began, 1),
-            "time": self._wall(),
-            "trainer": {
-                "alive": self._feel_pulse(now),
-                "phase": self._board.phase,
-                "ord": self._board["trainer_ord"],
-            },
-            "policy": {"version": self._version, "hash": self._policy_hash, "bytes": len(self._policy or b"")},
-            "journal": {"accepted": self._writer.accepted, "rejected": self._writer.rejected, "trouble": self._trouble},
-            "episodes": _episodes(self.folder.metrics_file),
-            "actors": len(self._connected()),
-            "strangers_turned_away": self._strangers.turned_away,
-        }
+        return HubView(
+            trainer=TrainerView(self._feel_pulse(now), self._board.phase, self._board["trainer_ord"]),
+            policy=PolicyView(self._version, self._policy_hash, len(self._policy or b"")),
+            journal=JournalView(self._writer.accepted, self._writer.rejected, self._trouble),
+            up_s=round(now - self._began, 1),
+            run=self.run_id,
+            folder=str(self.run),
+            task=self.info.task,
+            spec_hash=self.info.spec.hash,
+            time=self._wall(),
+            episodes=_episodes(self.folder.metrics_file),
+            actors=len(self._connected()),
+            strangers_turned_away=self._strangers.turned_away,
+        )
 
 
 @dataclass

@@ -199,7 +199,6 @@ def _hub(run: Path, settings: dict[str, Any]) -> None:
     from tandem.dashboard.mount import mount_on_hub
     from tandem.doctor.diagnosis import for_hub
     from tandem.link.hub import Hub
-    from tandem.runs.clocks import hub_clocks
 
     steps_per_update = settings.pop("steps_per_update")
     certificate, key = (None if settings[name] is None else Path(settings[name]) for name in ("certificate", "key"))
@@ -213,7 +212,7 @@ def _hub(run: Path, settings: dict[str, Any]) -> None:
         ping_s=settings["timeout_s"] / 2,
         actor_settings=settings["actor_settings"],
         say=lambda line: _log(run, line),
-        clocks=lambda counts: hub_clocks(counts, steps_per_update),
+        clocks=lambda counts: counts.related(steps_per_update),
         findings=for_hub(run),
     )
     mount_on_hub(hub, lambda line: _log(run, line))

@@ -36,6 +36,7 @@ from tandem.link.client import ActorClient
 from tandem.link.hub import Hub
 from tandem.link.messages import Command
 from tandem.runs.folder import RunFolder
+from tandem.runs.live import RecordingView
 from tandem.teleop.mapping import axis_names
 from tandem.teleop.operator import Still
 from tandem.teleop.steering import Hand, Steering
@@ -131,7 +132,7 @@ class Teacher:
         self._stays = False
         self.steps, self.lived, self.returns = 0, [], np.zeros(1)
         self.observation: Observation = {}
-        self.tell: Callable[[dict[str, Any]], None] = lambda state: None
+        self.tell: Callable[[RecordingView], None] = lambda state: None
         """Told how far it is: kept, wanted and phase, for the hub's live state."""
 
     @property
@@ -191,7 +192,7 @@ class Teacher:
         self._episode[-1] = dataclasses.replace(self._episode[-1], reward=float(success), terminated=True, truncated=False, success=success)
 
     def _tell(self) -> None:
-        self.tell({"kept": self._writer.episodes, "wanted": self._wanted, "phase": self.phase})
+        self.tell(RecordingView(self._writer.episodes, self._wanted, self.phase))
 
     def _show(self, moved: bool) -> None:
         steering = self._steering

@@ -114,27 +114,33 @@ def stage(clocks: Clocks, training_starts: int, random_steps: int = 0) -> str:
     return "early" if clocks.learner_step < EARLY else "middle" if clocks.learner_step < LATE else "late"
 
 
-def seconds_between_versions(steps_per_update: int, pace: Rates) -> float | None:
+@dataclass(frozen=True)
+class Relations:
+    """How the clocks are related at some rates; None where a rate is not known."""
+
+    learner_steps_per_s: float | None
+    actor_steps_per_s: float | None
+    versions_per_s: float | None
+    seconds_between_versions: float | None
     """How often an actor gets a new policy."""
-    return steps_per_update / pace.learner if pace.learner else None
+    updates_per_actor_step_seen: float | None
+    steps_per_update: int
+    in_words: str
+    table: tuple[Row, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"table": [asdict(row) for row in self.table]}
 
 
-def relations(steps_per_update: int, pace: Rates) -> dict[str, Any]:
-    """How the clocks are related at these rates."""
-    return {
-        "learner_steps_per_s": pace.learner,
-        "actor_steps_per_s": pace.actor,
-        "versions_per_s": pace.version,
-        "seconds_between_versions": seconds_between_versions(steps_per_update, pace),
-        "updates_per_actor_step_seen": pace.learner_per_actor,
-        "steps_per_update": steps_per_update,
-        "in_words": in_words(steps_per_update, pace),
-        "table": [asdict(worth(steps, steps_per_update, pace)) for steps in TABLE_AT],
-    }
-
-
-def hub_clocks(counts: dict[str, Any], steps_per_update: int) -> dict[str, Any]:
-    """What a hub counts, with the relations between the clocks."""
-    learner, actor = counts["learner_steps_per_s"] or None, counts["actor_steps_per_s"] or None
-    pace = Rates(learner, actor, learner / steps_per_update if learner else None)
-    return {**relations(steps_per_update, pace), **counts}
+def relations(steps_per_update: int, pace: Rates) -> Relations:
+    """At a policy every `steps_per_update` learner steps."""
+    return Relations(
+        pace.learner,
+        pace.actor,
+        pace.version,
+        steps_per_update / pace.learner if pace.learner else None,
+        pace.learner_per_actor,
+        steps_per_update,
+        in_words(steps_per_update, pace),
+        tuple(worth(steps, steps_per_update, pace) for steps in TABLE_AT),
+    )

@@ -29,7 +29,7 @@ def run_died(records: Records) -> Finding | None:
 
 
 def disk_full(records: Records) -> Finding | None:
-    trouble = records.live.status["journal"]["trouble"] if records.live is not None else ""
+    trouble = records.live.status.journal.trouble if records.live is not None else ""
     if not trouble and records.live is None:
         told = records.events_of("storage_trouble", "storage_well_again")
         trouble = told[-1].get("problem", "") if told and told[-1]["kind"] == "storage_trouble" else ""
@@ -54,9 +54,9 @@ def hub_silent(records: Records) -> Finding | None:
 def trainer_dead(records: Records) -> Finding | None:
     """No sign of life. Compiling the first update and evaluating take long without one; that is not it."""
     live = records.live
-    if live is None or not records.hub_fresh or live.status["trainer"]["alive"]:
+    if live is None or not records.hub_fresh or live.status.trainer.alive:
         return None
-    begun = live.clocks.get("learner_step", 0) > 0  # in the same view: by now the metrics may have gone on from what it shows
+    begun = live.clocks.learner_step > 0  # in the same view: by now the metrics may have gone on from what it shows
     if live.phase in ("filling", "paused") or (live.phase == "training" and begun):
         return Finding("trainer_dead", PROBLEM, {"phase": live.phase, "learner_step": records.clocks.learner_step})
     return None
