@@ -116,7 +116,7 @@ def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, 
     """The closing table of a run."""
     table = Table("", "", title=f"{summary['task']}: {summary['stopped']}", show_header=False)
     table.columns[1].overflow = "fold"  # a path that is cut cannot be copied
-    judged = {"deterministic": "deterministic", "stochastic": "stochastic", "trained_long": "trained long", "teacher": "teacher"}
+    judged = {"deterministic": "deterministic", "stochastic": "stochastic", "trained_long": "trained long", "teacher": "the teacher"}
     for key, manner in judged.items():
         if key not in summary:
             continue
