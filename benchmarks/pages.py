@@ -58,9 +58,8 @@ def serve_with_page(run: Path, port: int) -> None:
     from tandem.dashboard.mount import mount_on_hub
     from tandem.doctor.diagnosis import for_hub
     from tandem.link.hub import Hub, HubConfig
-    from tandem.runs.clocks import hub_clocks
 
-    hub = Hub(run, HubConfig(port=port), clocks=lambda counts: hub_clocks(counts, 50), findings=for_hub(run))
+    hub = Hub(run, HubConfig(port=port), clocks=lambda counts: counts.related(50), findings=for_hub(run))
     mount_on_hub(hub, print)
     hub.serve()
 

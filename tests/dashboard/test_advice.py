@@ -1,11 +1,13 @@
 """The phase follows the results of a run, not its step count alone; and the clocks in words."""
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
-from tandem.dashboard.advice import Figures, advise, clock_words, expected, reference
+from tandem.dashboard.advice import Figures, advise, clock_words, reference
 from tandem.runs.clocks import Clocks
+from tandem.runs.live import ActorView
 
 MIDDLE = Figures(Clocks(600, 5000, 13), training_starts=100, success=0.4, share=0.3, q=0.3, q_before=0.2, q_range=(0.0, 1.0))
 
@@ -14,7 +16,7 @@ MIDDLE = Figures(Clocks(600, 5000, 13), training_starts=100, success=0.4, share=
     ("change", "phase", "advice"),
     [
         ({"clocks": Clocks(0, 40, 1)}, "filling", "Wait"),
-        ({"clocks": Clocks(150, 900, 4), "success": 0.1}, "demonstrations", "clearly wrong"),
+        ({"clocks": Clocks(150, 900, 4), "success": 0.1}, "demonstrations", "clear mistakes"),
         ({"q": 7.0}, "impossible Q values", "findings"),
         ({"success": None, "share": None}, "no episode", "Watch"),
         ({"success": 0.4, "best": 0.9}, "better before", "Watch a few episodes"),
@@ -36,14 +38,14 @@ def test_the_numbers_behind_the_advice_are_shown() -> None:
 
 def test_the_clocks_in_words() -> None:
     """12,804 learner steps at one policy every 50 are 256, and the first version is the initial policy: 257."""
-    actor = {"name": "left", "connected": True, "version": 256, "lag_versions": 1, "lag_s": 1.94}
-    words = clock_words({"learner_step": 12804, "policy_version": 257}, [actor], 50)
+    actor = ActorView(name="left", connected=True, pace="fast", rows=1, version=256, lag_versions=1, lag_s=1.94)
+    words = clock_words(Clocks(12804, 0, 257), [actor], 50)
     assert words[0] == "learner 12,804 steps = 256 policies after the initial one; the newest is version 257"
     assert words[1:] == ["the actor acts with 256, 1.9 s old"]
-    newest = clock_words({"learner_step": 50, "policy_version": 2}, [actor | {"version": 2, "lag_versions": 0}], 50)
+    newest = clock_words(Clocks(50, 0, 2), [replace(actor, version=2, lag_versions=0)], 50)
     assert newest[0].startswith("learner 50 steps = 1 policy") and newest[1] == "the actor acts with 2, the newest"
-    assert clock_words({"learner_step": 0}, [actor | {"version": -1, "lag_versions": None}], 50)[1] == "the actor has no policy yet"
-    two = clock_words({"learner_step": 0}, [actor, actor | {"name": "right"}, actor | {"connected": False}], 50)
+    assert clock_words(Clocks(0, 0, 0), [replace(actor, version=-1, lag_versions=None)], 50)[1] == "the actor has no policy yet"
+    two = clock_words(Clocks(0, 0, 0), [actor, replace(actor, name="right")], 50)
     assert [line.split(" acts")[0] for line in two[1:]] == ["left", "right"]
 
 
@@ -51,4 +53,3 @@ def test_the_usual_table_marks_the_row_of_the_run() -> None:
     rows = reference(Clocks(600, 0, 0), 50)
     assert [row["here"] for row in rows] == [False, True, False]
     assert [row["policies"] for row in rows] == ["0 to 4", "4 to 20", "from 20"]
-    assert expected(0) == "random" and expected(120) == "clearly better" and expected(9999) == "near the demonstrations"

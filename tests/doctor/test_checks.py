@@ -12,10 +12,11 @@ from tandem.doctor.checks import CHECKS, EXPLAINS, run_checks
 from tandem.doctor.diagnosis import diagnose
 from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
-from tandem.doctor.records import JournalFigures, Live, Records, load_run
+from tandem.doctor.records import JournalFigures, Records, load_run
 from tandem.envs.reach import SPEC
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.folder import RunFolder, plain
+from tandem.runs.live import LiveView
 from tandem.types import Entry
 from tests.doctor.doctor_samples import SMALL, assert_healthy, first
 
@@ -51,9 +52,10 @@ MACHINE = Machine("here", 4, 16 * 10**9, 8 * 10**9, 100 * 10**9, "3.11", {"tande
 
 def live(
     actor: dict[str, Any] | None = None, status: dict[str, Any] | None = None, clocks: dict[str, Any] | None = None, at: float = NOW
-) -> Live:
+) -> LiveView:
     actors = [] if actor == {} else [ACTOR | (actor or {})]
-    return Live(at, STATUS | (status or {}), CLOCKS | (clocks or {}), actors)
+    told = {"time": at, "status": STATUS | (status or {}), "clocks": CLOCKS | (clocks or {}), "actors": actors}
+    return LiveView.from_json(told)
 
 
 def seen(**parts: Any) -> Records:

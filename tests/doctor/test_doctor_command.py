@@ -34,6 +34,7 @@ from tandem.on_policy.run import train_ppo
 from tandem.programs import actor
 from tandem.runs.broken import keep_batch, keep_simulation
 from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
 from tests.doctor.doctor_samples import copy_of, edit_json, first, short_run
 
 WITHOUT_JAX = (
@@ -81,6 +82,11 @@ def test_the_clocks_of_the_run(healthy: Path) -> None:
     assert [(row[0], row[1]) for row in rows] == [("0", "0"), ("50", "5"), ("100", "10"), ("200", "20"), ("500", "50")]
     # eight actor steps for each learner step: 100 of those are 800 of these
     assert float(rows[2][3].replace(",", "")) == pytest.approx(800, rel=0.1)
+    # the last column is what this run measured: the share of successes as it was logged at that learner step
+    name = "environment/episode/success"
+    logged = {row["learner_step"]: row[name] for row in RunFolder(healthy).metrics() if name in row}
+    assert [row[4] for row in rows[1:]] == [f"{logged[steps]:.0%}" for steps in (50, 100, 200, 500)], rows
+    assert len(set(logged.values())) > 1 and "better" not in shown
     assert "middle (200 to 1,000 learner steps)" in shown and "Correct actively" in shown
     # the last column is the success that this run measured at that learner step, not a rule of thumb
     metrics = [json.loads(line) for line in (healthy / "metrics.jsonl").read_text().splitlines()]

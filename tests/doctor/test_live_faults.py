@@ -134,7 +134,7 @@ class Rig:
 
     def part(self, kind: str) -> int:
         children = Path(f"/proc/{self.learner.pid}/task/{self.learner.pid}/children").read_text().split()
-        return next(int(child) for child in children if f"processes\0{kind}\0".encode() in Path(f"/proc/{child}/cmdline").read_bytes())
+        return next(int(child) for child in children if f"parts\0{kind}\0".encode() in Path(f"/proc/{child}/cmdline").read_bytes())
 
     def command(self, command: str) -> None:
         import urllib.request

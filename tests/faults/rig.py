@@ -23,6 +23,7 @@ from typing import Any
 
 from tandem.data.journal import Journal
 from tandem.off_policy.learner import extend_digest
+from tandem.runs.folder import RunFolder
 from tests.faults.counted_reach import NOTE, WITNESS, note
 from tests.link.proxy import Proxy
 
@@ -291,11 +292,7 @@ class Rig:
         assert summary["actor_step"] == rows and summary["received_digest"] == digest, (
             "the learner was given other rows, or in another order"
         )
-        published = [
-            int(line.split("(version ")[1].split(",")[0])
-            for line in (self.run / "train.log").read_text().splitlines()
-            if "published successfully (version" in line
-        ]
+        published = [event["version"] for event in RunFolder(self.run).events() if event["kind"] == "published"]
         assert published == sorted(set(published)), "a version was used twice, or went back"
         self.proxy.close()
         return summary

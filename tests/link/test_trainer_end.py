@@ -12,6 +12,7 @@ from tandem.errors import SpecMismatch, StorageFull
 from tandem.link.hub import Hub
 from tandem.link.trainer_end import TrainerEnd, open_journal, read_policy_file
 from tandem.runs.board import PHASES, Board
+from tandem.runs.live import TrainerView
 from tandem.types import Continuous, Entry, Spec
 
 
@@ -46,9 +47,9 @@ def test_rows_that_a_killed_hub_committed_but_did_not_announce_are_found(run: Pa
 def test_a_trainer_is_alive_from_its_first_heartbeat_on(run: Path) -> None:
     """Not only from the hub's next look on: a view kept in between would call it dead for as long as it is the newest."""
     hub, trainer = Hub(run), TrainerEnd(run, SPEC)
-    assert hub.status()["trainer"]["alive"] is False
+    assert hub.status().trainer.alive is False
     trainer.beat(learner_step=0, phase="filling", steps_before=0, updates_per_actor_step=1.0)
-    assert hub.status()["trainer"] == {"alive": True, "phase": "filling", "ord": 0}
+    assert hub.status().trainer == TrainerView(alive=True, phase="filling", ord=0)
     trainer.close()
 
 

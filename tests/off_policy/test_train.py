@@ -276,7 +276,7 @@ def test_an_environments_own_interventions_are_stored_as_executed_in_both_buffer
 
 
 def test_a_logger_that_fails_is_reported_once_and_does_not_stop_the_run(demos: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"tandem\[wandb\]"):
+    with pytest.raises(ConfigError, match=r"tandem-rl\[wandb\]"):
         train(replace(SMALL, demos=(demos,), max_steps=10, wandb="project"), tmp_path / "first", quiet())
     reported = []
     loggers = Isolated(lambda name, problem: reported.append((name, problem)))

@@ -52,7 +52,7 @@ class Recording:
     @property
     def state(self) -> dict[str, Any]:
         assert self.hub is not None
-        return self.do(self.hub.live)["recording"]
+        return self.do(self.hub.live).to_json()["recording"]
 
     def order(self, what: str) -> None:
         assert self.do(self.remote.command, "record", self.source, {"what": what}) == ""

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tandem.runs.clocks import Clocks, Rates, Reading, in_words, rates, summary, versions_after, worth
+from tandem.runs.clocks import Clocks, ClockSample, Rates, in_words, rates, relations, versions_after, worth
 
 AT_22 = Rates(learner=22.18, actor=10.0, version=22.18 / 50)
 
 
-def reading(learner: int, actor: int, version: int, wall_s: float) -> Reading:
-    return Reading(Clocks(learner, actor, version), wall_s)
+def sample(learner: int, actor: int, version: int, wall_s: float) -> ClockSample:
+    return ClockSample(Clocks(learner, actor, version), wall_s)
 
 
 def test_a_hundred_learner_steps_are_two_policies_not_a_hundred() -> None:
@@ -26,28 +26,26 @@ def test_learner_steps_in_the_other_clocks() -> None:
     assert in_words(100, AT_22).startswith("100 learner steps = 1 policy =")
 
 
-def test_rates_are_between_the_first_and_the_last_reading() -> None:
-    pace = rates([reading(0, 0, 1, 0.0), reading(40, 30, 1, 1.0), reading(100, 80, 3, 4.0)])
+def test_rates_are_between_the_first_and_the_last_sample() -> None:
+    pace = rates([sample(0, 0, 1, 0.0), sample(40, 30, 1, 1.0), sample(100, 80, 3, 4.0)])
     assert (pace.learner, pace.actor, pace.version) == (25.0, 20.0, 0.5)
     assert pace.learner_per_actor == 1.25
 
 
 def test_a_restart_that_went_back_does_not_count_as_negative_speed() -> None:
-    pace = rates([reading(0, 0, 1, 0.0), reading(500, 500, 11, 10.0), reading(400, 400, 12, 11.0), reading(420, 440, 12, 12.0)])
+    pace = rates([sample(0, 0, 1, 0.0), sample(500, 500, 11, 10.0), sample(400, 400, 12, 11.0), sample(420, 440, 12, 12.0)])
     assert (pace.learner, pace.actor) == (20.0, 40.0)
 
 
 def test_what_did_not_move_has_no_rate_and_is_left_out_of_the_words() -> None:
-    still = rates([reading(0, 0, 1, 0.0), reading(0, 20, 1, 2.0)])
+    still = rates([sample(0, 0, 1, 0.0), sample(0, 20, 1, 2.0)])
     assert (still.learner, still.actor, still.version, still.learner_per_actor) == (None, 10.0, None, None)
     assert in_words(50, still) == "100 learner steps = 2 policies"
-    assert rates([]) == rates([reading(5, 5, 1, 1.0)]) == Rates(None, None, None)
+    assert rates([]) == rates([sample(5, 5, 1, 1.0)]) == Rates(None, None, None)
 
 
-def test_the_summary_has_everything_the_api_shows() -> None:
-    told = summary([reading(0, 0, 1, 0.0), reading(2218, 1000, 45, 100.0)], steps_per_update=50, updates_per_actor_step=4.0)
-    assert told["learner_step"] == 2218 and told["actor_step"] == 1000 and told["policy_version"] == 45
-    assert told["learner_steps_per_s"] == pytest.approx(22.18) and told["updates_per_actor_step"] == pytest.approx(2.218)
-    assert [row["learner_steps"] for row in told["table"]] == [0, 50, 100, 200, 500]
-    assert [row["versions"] for row in told["table"]] == [0, 1, 2, 4, 10]
-    assert summary([], 50, 1.0)["learner_step"] == 0
+def test_the_table_has_what_people_ask_about_in_all_clocks() -> None:
+    found = relations(50, rates([sample(0, 0, 1, 0.0), sample(2218, 1000, 45, 100.0)]))
+    assert found.learner_steps_per_s == pytest.approx(22.18) and found.updates_per_actor_step_seen == pytest.approx(2.218)
+    assert [row.learner_steps for row in found.table] == [0, 50, 100, 200, 500]
+    assert [row.versions for row in found.table] == [0, 1, 2, 4, 10]

@@ -1,5 +1,6 @@
 """The run folder: one owner of its paths, its kind, its names and numbers."""
 
+import ast
 import json
 import os
 import stat
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import tandem
 from tandem.agents.bc import BCConfig
 from tandem.errors import ConfigError, FileMissing, FileUnreadable, StorageFull
 from tandem.files import make_once, whole_or_nothing, write_atomically
@@ -85,6 +87,21 @@ def make_names(run: Path) -> tuple[str, str, int]:
     board, folder = Board(run), RunFolder(run)
     board.close()
     return folder.run_id, folder.token, folder.board_file.stat().st_ino
+
+
+def test_no_other_module_spells_a_file_name_of_the_run_folder() -> None:
+    names = {path.name for path in vars(RunFolder(Path("run"))).values() if isinstance(path, Path) and "." in path.name[1:]}
+    assert {"config.json", "metrics.jsonl", "live.json", "policy.bin", "best.safetensors"} <= names
+    names -= {"mapping.toml"}  # also the name of the default, which is part of the package
+    package = Path(tandem.__file__).parent
+    spelled = [
+        f"{file.relative_to(package)}:{node.lineno} {node.value}"
+        for file in package.rglob("*.py")
+        if file != package / "runs" / "folder.py"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names
+    ]
+    assert spelled == []
 
 
 def test_the_first_process_makes_the_files_and_all_agree(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """A run in words: its three clocks, its phase, and what the operator should do now.
 
 The phase follows from this run's results (success, the person's share, the Q values), not from its step count alone, because tasks
-differ. The usual table by step count is shown next to it.
+differ. The advice by step count alone is shown below it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tandem.dashboard.series import Series
-from tandem.doctor.show import QUALITY, STAGES
+from tandem.doctor.show import STAGES
 from tandem.runs.clocks import EARLY, LATE, Clocks, stage, versions_after
+from tandem.runs.live import ActorView
 
 GOOD, FAIR = 0.9, 0.5
 """Success rates: above the first a policy needs little help, above the second only where it fails."""
@@ -51,11 +52,11 @@ class Figures:
     q_range: tuple[float, float] | None = None
 
 
-def figures(series: Series, clocks: Mapping[str, Any], config: Mapping[str, Any], return_range: Sequence[float] | None) -> Figures:
+def figures(series: Series, clocks: Clocks, config: Mapping[str, Any], return_range: Sequence[float] | None) -> Figures:
     last = series.last
     earlier = [series.mean(f"{_EPISODE}success", start / 10, (start + 1) / 10) for start in range(9)]
     return Figures(
-        Clocks(*(int(clocks.get(name) or 0) for name in ("learner_step", "actor_step", "policy_version"))),
+        clocks,
         int(config.get("training_starts") or 0),
         int(config.get("random_steps") or 0),
         last.get(f"{_EPISODE}success"),
@@ -134,7 +135,7 @@ def _numbers(seen: Figures) -> list[str]:
 
 
 def reference(clocks: Clocks, steps_per_update: int) -> list[dict[str, Any]]:
-    """The usual table by learner step, with the row of this run marked."""
+    """What to do by the number of learner steps alone, with the row of this run marked."""
     rows = [(0, EARLY, "early"), (EARLY, LATE, "middle"), (LATE, None, "late")]
     return [
         {
@@ -149,26 +150,20 @@ def reference(clocks: Clocks, steps_per_update: int) -> list[dict[str, Any]]:
     ]
 
 
-def expected(learner_step: int) -> str:
-    """What to expect of a policy after so many learner steps, by the usual table."""
-    named = [quality for at, (quality, _) in zip((0, 50, 100, 200, 500), QUALITY, strict=True) if at <= learner_step]
-    return named[-1] if named else QUALITY[0][0]
-
-
-def clock_words(clocks: Mapping[str, Any], actors: Sequence[Mapping[str, Any]], steps_per_update: int) -> list[str]:
+def clock_words(clocks: Clocks, connected: Sequence[ActorView], steps_per_update: int) -> list[str]:
     """`learner 12,804 steps = 256 policies; the actor acts with 255, 1.9 s old`, one sentence per connected actor."""
-    learner, version = int(clocks.get("learner_step") or 0), int(clocks.get("policy_version") or 0)
+    learner, version = clocks.learner_step, clocks.policy_version
     steps = f"learner {learner:,} steps"
     if steps_per_update:
         made = versions_after(learner, steps_per_update)
         steps += f" = {made:,} {'policy' if made == 1 else 'policies'} after the initial one"
     words = [f"{steps}; the newest is version {version:,}"]
-    for actor in (actor for actor in actors if actor["connected"]):
-        name = "the actor" if len([a for a in actors if a["connected"]]) == 1 else actor["name"]
-        if actor["version"] < 0:
+    for actor in connected:
+        name = "the actor" if len(connected) == 1 else actor.name
+        if actor.version < 0:
             words.append(f"{name} has no policy yet")
-        elif actor["lag_versions"]:
-            words.append(f"{name} acts with {actor['version']:,}, {actor['lag_s']:.1f} s old")
+        elif actor.lag_versions:
+            words.append(f"{name} acts with {actor.version:,}, {actor.lag_s:.1f} s old")
         else:
-            words.append(f"{name} acts with {actor['version']:,}, the newest")
+            words.append(f"{name} acts with {actor.version:,}, the newest")
     return words

@@ -20,6 +20,7 @@ from tandem.dashboard.socket import Pages, Source
 from tandem.errors import TandemError
 from tandem.link.hub import Hub
 from tandem.runs.folder import RunFolder
+from tandem.runs.live import ClockView
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -99,6 +100,12 @@ class HubSource:
     def __init__(self, hub: Hub) -> None:
         self.run, self.remote, self.info = hub.run, hub.remote, hub.info
         self.live, self.findings = hub.live, hub.findings
+
+    def clocks(self) -> ClockView:
+        return self.live().clocks
+
+    def ending(self) -> dict[str, Any]:
+        return {}
 
 
 def mount_on_hub(hub: Hub, say: Callable[[str], None], mapping: Path | None = None) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tandem.actions import ActionLayout
-from tandem.dashboard.advice import advise, clock_words, expected, figures, reference
+from tandem.dashboard.advice import advise, clock_words, figures, reference
 from tandem.dashboard.open_page import OpenPage, as_frame, as_json
 from tandem.dashboard.page_input import PageInput, mapping_for_page
 from tandem.dashboard.plots import in_iterations, plots
@@ -34,6 +34,7 @@ from tandem.link.remote_control import RemoteControl
 from tandem.runs.events import FREQUENT
 from tandem.runs.folder import RunFolder, RunInfo
 from tandem.runs.lines import Tail
+from tandem.runs.live import ClockView, LiveView
 from tandem.teleop.mapping import Mapping
 
 STATE_S = 0.5
@@ -62,7 +63,15 @@ class Source(Protocol):
         """What `config.json` says."""
         ...
 
-    def live(self) -> dict[str, Any]: ...
+    def live(self) -> LiveView | None:
+        """None where no hub serves this run, or ever did."""
+        ...
+
+    def clocks(self) -> ClockView: ...
+
+    def ending(self) -> Map[str, Any]:
+        """Whether the run is `over`, and its `summary`; empty while a hub serves it."""
+        ...
 
     async def findings(self, lang: str) -> dict[str, Any]: ...
 
@@ -256,12 +265,13 @@ class Pages:
     def _state(self) -> dict[str, Any]:
         live, remote = self._source.live(), self._source.remote
         spec, config = self._source.info.spec, self._source.info.settings
-        clocks, every = live.get("clocks", {}), int(config.get("steps_per_update") or 0)
-        seen = figures(self._series, clocks, config, spec.return_range)
+        clocks, every = live.clocks if live else self._source.clocks(), int(config.get("steps_per_update") or 0)
+        seen = figures(self._series, clocks.clocks, config, spec.return_range)
         state = {
             "kind": "state",
-            **live,
-            "words": clock_words(clocks, live.get("actors", ()), every) if every else [],
+            **(live.to_json() if live else {"status": {}, "clocks": clocks.to_json(), "actors": []}),
+            **self._source.ending(),
+            "words": clock_words(clocks.clocks, live.connected if live else (), every) if every else [],
             "buffers": self._buffers(config, live),
             "pages": len(self._pages),
             "control": {},
@@ -269,18 +279,18 @@ class Pages:
         if every:
             advice = advise(seen)
             state["advice"] = {"phase": advice.phase, "do": advice.do, "because": advice.because}
-            state["reference"] = {"rows": reference(seen.clocks, every), "expected": expected(seen.clocks.learner_step)}
+            state["reference"] = {"rows": reference(seen.clocks, every)}
         if remote is not None:
             state["control"] = {source: _control(remote, source) for source in remote.actors()}
         return state
 
-    def _buffers(self, config: Map[str, Any], live: Map[str, Any]) -> dict[str, Any]:
+    def _buffers(self, config: Map[str, Any], live: LiveView | None) -> dict[str, Any]:
         last = self._series.last
         return {
             "online": last.get("clock/online_transitions"),
             "demos": last.get("clock/demo_transitions"),
             "capacity": config.get("replay_buffer_capacity"),
-            "journal": live.get("status", {}).get("journal", {}),
+            "journal": live.status.journal.to_json() if live else {},
         }
 
     async def _read_all(self) -> None:

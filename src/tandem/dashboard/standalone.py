@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import socket
 import time
@@ -19,9 +20,10 @@ from tandem.dashboard.mount import mount
 from tandem.doctor.diagnosis import diagnose_run
 from tandem.errors import ConfigError
 from tandem.link.guard import Receive, Scope, Send, UnknownConnections, guarded
-from tandem.runs.clocks import hub_clocks
-from tandem.runs.folder import RunFolder, RunInfo, read_json
+from tandem.runs.clocks import Clocks
+from tandem.runs.folder import RunFolder, RunInfo
 from tandem.runs.lines import Tail
+from tandem.runs.live import ClockView, LiveView, read_live
 
 Say = Callable[[str], None]
 SILENT_S = 120.0
@@ -37,19 +39,22 @@ class FolderSource:
         self.run = run
         self._folder = RunFolder.open(run)
         self.info: RunInfo = self._folder.info
-        self._clocks = {"learner_step": 0, "actor_step": 0, "policy_version": 0}
+        self._clocks = Clocks(0, 0, 0)
         self._metrics = Tail(self._folder.metrics_file)
 
-    def live(self) -> dict[str, Any]:
-        ending = {"over": self._is_over(), "summary": self._folder.summary() or {}}
-        if (live := read_json(self._folder.live_file)) is not None:
-            return live | ending
+    def live(self) -> LiveView | None:
+        return read_live(self._folder.live_file)
+
+    def clocks(self) -> ClockView:
+        """By the newest row of metrics: no hub has written how the run is."""
         while rows := self._metrics.rows():
-            self._clocks = {name: rows[-1].get(name, 0) for name in self._clocks}
-        phase = "stopped" if ending["over"] else "training"
-        counts = {**self._clocks, "learner_steps_per_s": 0.0, "actor_steps_per_s": 0.0, "phase": phase}
+            self._clocks = Clocks(*(int(rows[-1].get(name, 0)) for name in ("learner_step", "actor_step", "policy_version")))
+        seen = ClockView(**dataclasses.asdict(self._clocks), phase="stopped" if self._is_over() else "training")
         every = int(self.info.settings.get("steps_per_update") or 0)
-        return {"status": {}, "clocks": hub_clocks(counts, every) if every else counts, "actors": [], **ending}
+        return seen.related(every) if every else seen
+
+    def ending(self) -> dict[str, Any]:
+        return {"over": self._is_over(), "summary": self._folder.summary() or {}}
 
     def _is_over(self) -> bool:
         """It has a summary, or has logged nothing for a while."""

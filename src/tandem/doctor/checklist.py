@@ -78,7 +78,7 @@ def _updates(records: Records, wrong: set[str]) -> tuple[Mark, Words]:
 def acting_version(records: Records) -> int | None:
     """The policy version in use, as the actor reports it, or from the newest steps."""
     if records.live is not None and records.hub_fresh and records.live.connected:
-        return min(int(actor["version"]) for actor in records.live.connected)
+        return min(actor.version for actor in records.live.connected)
     if records.journal is not None and records.journal.tail:
         return max(step.policy_version for step in records.journal.tail[-100:])
     return None

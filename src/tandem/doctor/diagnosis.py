@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from tandem.doctor.checklist import checklist
 from tandem.doctor.checks import run_checks
@@ -16,6 +14,7 @@ from tandem.doctor.findings import Finding, worst
 from tandem.doctor.records import Records, load_run
 from tandem.doctor.texts import Language, describe
 from tandem.runs.clocks import relations, stage
+from tandem.runs.live import LiveView
 
 Diagnosis = dict[str, Any]
 """Returned by `diagnose`, printed by `--json`, sent by `/api/findings`."""
@@ -66,23 +65,17 @@ def clocks_of(records: Records) -> dict[str, Any]:
     if not every:
         return counts
     starts, random_steps = int(records.setting("training_starts", 0) or 0), int(records.setting("random_steps", 0) or 0)
-    relation = relations(every, records.pace)
+    related = relations(every, records.pace).to_json()
+    for row in related["table"]:
+        row["success"] = records.success_at(row["learner_steps"])
     return {
-        **relation,
+        **related,
         **counts,
-        "table": [row | {"success": success_at(records, row["learner_steps"])} for row in relation["table"]],
         "updates_per_actor_step": records.setting("updates_per_actor_step"),
         "stage": stage(records.clocks, starts, random_steps),
         "training_starts": starts,
         "random_steps": random_steps,
     }
-
-
-def success_at(records: Records, learner_step: int) -> float | None:
-    """Share of the training episodes that succeeded when the run was at this learner step; None where it is not known."""
-    steps, values = records.series("environment/episode/success")
-    later = np.flatnonzero(steps >= learner_step)
-    return float(values[later[0]]) if len(later) and learner_step > 0 else None
 
 
 def _machine(records: Records) -> dict[str, Any]:
@@ -101,13 +94,13 @@ def _machine(records: Records) -> dict[str, Any]:
     }
 
 
-def diagnose_run(path: Path, lang: Language = "en", live: Mapping[str, Any] | None = None, remote: bool = False) -> Diagnosis:
+def diagnose_run(path: Path, lang: Language = "en", live: LiveView | None = None, remote: bool = False) -> Diagnosis:
     """Diagnose a run folder; `seconds` in the result is the time it took."""
     began = time.perf_counter()
     diagnosis = diagnose(load_run(path, live), lang, remote)
     return diagnosis | {"seconds": round(time.perf_counter() - began, 3)}
 
 
-def for_hub(path: Path) -> Callable[[dict[str, Any], str], Diagnosis]:
+def for_hub(path: Path) -> Callable[[LiveView, str], Diagnosis]:
     """The function with which a hub replies to `/api/findings`."""
     return lambda live, lang: diagnose_run(path, "zh" if lang == "zh" else "en", live, remote=True)

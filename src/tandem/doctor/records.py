@@ -24,9 +24,10 @@ from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
 from tandem.errors import FileMissing, TandemError
 from tandem.runs.checkpoint import AGENT_FILE
-from tandem.runs.clocks import Clocks, Rates, Reading, rates
-from tandem.runs.folder import Kind, RunFolder, read_json
+from tandem.runs.clocks import Clocks, ClockSample, Rates, rates
+from tandem.runs.folder import Kind, RunFolder
 from tandem.runs.lines import parse_rows, whole_lines
+from tandem.runs.live import LiveView, read_live
 from tandem.types import Spec, Transition
 
 TAIL = 1000
@@ -40,25 +41,6 @@ PUBLICATIONS = 100
 """The newest of these events; a long run has very many."""
 
 State = Literal["running", "finished", "dead"]
-
-
-@dataclass(frozen=True)
-class Live:
-    """How hub, trainer and actors were at one moment (`Hub.live`)."""
-
-    time: float
-    status: Mapping[str, Any]
-    clocks: Mapping[str, Any]
-    actors: Sequence[Mapping[str, Any]]
-    closed: bool = False
-
-    @property
-    def phase(self) -> str:
-        return self.clocks.get("phase", "")
-
-    @property
-    def connected(self) -> list[Mapping[str, Any]]:
-        return [actor for actor in self.actors if actor["connected"]]
 
 
 @dataclass(frozen=True)
@@ -129,7 +111,7 @@ class Records:
     """What was left when it broke, newest last."""
     address: str | None = None
     """Where the hub listens, or listened."""
-    live: Live | None = None
+    live: LiveView | None = None
     probe: Probe | None = None
     machine: Machine | None = None
     own_actions: np.ndarray | None = None
@@ -173,7 +155,8 @@ class Records:
     @functools.cached_property
     def clocks(self) -> Clocks:
         """The newest word on each of the three."""
-        told: list[Mapping[str, Any]] = [row for row in (*self.rows[-1:], self.summary, self.live and self.live.clocks) if row]
+        live = self.live.clocks.to_json() if self.live is not None else None
+        told: list[Mapping[str, Any]] = [row for row in (*self.rows[-1:], self.summary, live) if row]
         newest = {
             name: max((int(row.get(name, 0)) for row in told), default=0) for name in ("learner_step", "actor_step", "policy_version")
         }
@@ -184,9 +167,9 @@ class Records:
         return Clocks(**newest)
 
     @functools.cached_property
-    def readings(self) -> list[Reading]:
+    def samples(self) -> list[ClockSample]:
         return [
-            Reading(Clocks(row["learner_step"], row["actor_step"], row["policy_version"]), row["wall_s"])
+            ClockSample(Clocks(row["learner_step"], row["actor_step"], row["policy_version"]), row["wall_s"])
             for row in self.rows
             if "wall_s" in row
         ]
@@ -195,10 +178,10 @@ class Records:
     def pace(self) -> Rates:
         """By the hub where there is one that sees something move, else over the newest rows."""
         if self.hub_fresh and self.live is not None:
-            learner, actor = self.live.clocks.get("learner_steps_per_s"), self.live.clocks.get("actor_steps_per_s")
-            if learner or actor:
-                return Rates(learner or None, actor or None, self.live.clocks.get("versions_per_s"))
-        return rates(self.readings[-max(20, len(self.readings) // 5) :])
+            seen = self.live.clocks.rates
+            if seen.learner or seen.actor:
+                return seen
+        return rates(self.samples[-max(20, len(self.samples) // 5) :])
 
     @property
     def started_at(self) -> float | None:
@@ -237,6 +220,13 @@ class Records:
                 return float(values[-1])
         return None
 
+    def success_at(self, learner_step: int) -> float | None:
+        """Of the training episodes, as last logged up to this learner step; None before that was reached, or before one had ended."""
+        if self.clocks.learner_step < learner_step:
+            return None
+        found = [self.series(name) for name in ("environment/episode/success", "Train/mean_success")]
+        return next((float(values[steps <= learner_step][-1]) for steps, values in found if (steps <= learner_step).any()), None)
+
     @functools.cached_property
     def episodes(self) -> int | None:
         """How many have ended, estimated from steps and their mean length where nobody counted."""
@@ -261,7 +251,7 @@ class Records:
 # ---- loading
 
 
-def load_run(path: Path, live: Mapping[str, Any] | None = None, now: float | None = None) -> Records:
+def load_run(path: Path, live: LiveView | None = None, now: float | None = None) -> Records:
     """All that the folder of a run says; `live` from the hub itself, else as the hub last wrote it."""
     now = time.time() if now is None else now
     run = RunFolder.open(path)
@@ -286,7 +276,7 @@ def load_run(path: Path, live: Mapping[str, Any] | None = None, now: float | Non
         critics_differ=_critics_differ(run),
         broken=sorted(run.broken.glob("*.msgpack"), key=lambda file: file.stat().st_mtime),
         address=(run.hub() or {}).get("address"),
-        live=_live(live or read_json(run.live_file)),
+        live=live or read_live(run.live_file),
         machine=look_at_machine(path),
         own_actions=_own_actions(journal),
     )
@@ -315,12 +305,6 @@ def _summary(run: RunFolder) -> dict[str, Any] | None:
     if ended.exists() and logged.exists() and logged.stat().st_mtime > ended.stat().st_mtime + 5:
         return None
     return run.summary()
-
-
-def _live(told: Mapping[str, Any] | None) -> Live | None:
-    if not isinstance(told, Mapping) or "status" not in told:
-        return None
-    return Live(told["time"], told["status"], told["clocks"], told["actors"], bool(told.get("closed")))
 
 
 def _journal(path: Path) -> tuple[JournalFigures | None, str]:

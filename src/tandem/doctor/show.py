@@ -42,15 +42,7 @@ TABLE_HEAD: tuple[Words, ...] = (
     ("policies", "策略发布次数"),
     ("seconds", "时间（秒）"),
     ("actor steps", "Actor 步数"),
-    ("success", "成功率"),
-)
-# Rules of thumb by learner step, for the page; `--clocks` prints the measured success instead.
-QUALITY: tuple[Words, ...] = (
-    ("random", "随机"),
-    ("begins to improve", "开始改进"),
-    ("clearly better", "明显改进"),
-    ("improves fast", "快速改进"),
-    ("near the demonstrations", "接近演示水平"),
+    ("success here", "本次成功率"),
 )
 STAGES: dict[str, tuple[Words, Words]] = {
     "filling": (
@@ -140,7 +132,7 @@ def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator
     yield "  " + "  ".join(_filled_up(head, 14) for head in heads)
     for row in clocks["table"]:
         numbers = [row["learner_steps"], row["versions"], row["seconds"], row["actor_steps"]]
-        success = row.get("success")
+        success = row.get("success")  # a hub of an older version does not say
         cells = [*("-" if number is None else _short(number) for number in numbers), "-" if success is None else f"{100 * success:.0f} %"]
         yield "  " + "  ".join(_filled_up(cell, 14) for cell in cells).rstrip()
     yield ""

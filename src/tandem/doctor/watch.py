@@ -16,10 +16,11 @@ import numpy as np
 from tandem.doctor import limits
 from tandem.doctor.checks import run_checks
 from tandem.doctor.findings import NOTE, Finding
-from tandem.doctor.records import Live, Records
+from tandem.doctor.records import Records
 from tandem.doctor.texts import Language, describe
 from tandem.link.client import ActorClient
 from tandem.runs.folder import RunFolder
+from tandem.runs.live import ActorView, ClockView, HubView, JournalView, LiveView, PolicyView, TrainerView
 
 LOOK_EVERY_ROWS = 20
 ROWS_KEPT = 400
@@ -88,26 +89,24 @@ def watch_actor() -> Callable[[Any, ActorClient], list[str]]:
     return watch
 
 
-def _own_view(actor: Any, client: ActorClient, age_s: float, rate: float) -> Live:
+def _own_view(actor: Any, client: ActorClient, age_s: float, rate: float) -> LiveView:
     """The actor as the hub would show it. Hub and trainer, which it cannot check, are assumed healthy."""
     status, version = client.status, actor.snapshot.version if actor.snapshot is not None else -1
-    view = {
-        "name": client.name,
-        "connected": status.connected,
-        "pace": client.pace,
-        "rows": client.rows,
-        "version": version,
-        "lag_versions": None if actor.own_policy is not None else max(0, status.newest_version - version),
-        "lag_s": LOOK_EVERY_S * 3,  # a healthy loop takes a newer policy before its next step
-        "steps_per_s": rate,
-        "last_seen_s": 0.0,
-        "connected_s": age_s,
-        "unacknowledged": status.unacknowledged,
-        "spool_bytes": status.spool_bytes,
-        "dropped": status.dropped,
-        "round_trip_ms": 1e3 * status.round_trip_s,
-        "clock_difference_s": status.clock_difference_s,
-    }
-    hub = {"trainer": {"alive": True}, "journal": {"trouble": ""}, "policy": {"version": status.newest_version}, "up_s": age_s}
-    clocks = {"phase": "", "learner_step": 0, "actor_step": actor.steps, "actor_steps_per_s": rate}
-    return Live(time.time(), hub, clocks, [view])
+    view = ActorView(
+        name=client.name,
+        connected=status.connected,
+        pace=client.pace,
+        rows=client.rows,
+        version=version,
+        lag_versions=None if actor.own_policy is not None else max(0, status.newest_version - version),
+        lag_s=LOOK_EVERY_S * 3,  # a healthy loop takes a newer policy before its next step
+        steps_per_s=rate,
+        connected_s=age_s,
+        unacknowledged=status.unacknowledged,
+        spool_bytes=status.spool_bytes,
+        dropped=status.dropped,
+        round_trip_ms=1e3 * status.round_trip_s,
+        clock_difference_s=status.clock_difference_s,
+    )
+    hub = HubView(up_s=age_s, trainer=TrainerView(alive=True), policy=PolicyView(status.newest_version), journal=JournalView())
+    return LiveView(time.time(), hub, ClockView(actor_step=actor.steps, actor_steps_per_s=rate), [view])

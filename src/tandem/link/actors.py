@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
 
 from tandem.link.credits import Account
 from tandem.link.guard import Send
 from tandem.link.messages import Acknowledged, Command, Control, Credit, Heard, Hello, Statistics, Trouble
+from tandem.runs.live import ActorView
 
 MAX_COMMANDS = 64
 _RATE_OVER_S = 5.0
@@ -168,31 +168,31 @@ class ActorConnection:
 
     # ---- what it shows
 
-    def view(self, now: float, newest: int, newer_since_s: float) -> dict[str, Any]:
+    def view(self, now: float, newest: int, newer_since_s: float) -> ActorView:
         """The actor as `/api/actors` shows it. Times are ages, so the clocks of two machines are never compared."""
         reported = self.statistics
         version = reported.version if reported else -1
-        return {
-            "name": self.hello.name,
-            "source": self.hello.source,
-            "address": self.address,
-            "connected": self.connected,
-            "pace": self.hello.pace,
-            "rows": self.hello.rows,
-            "version": version,
-            "policy_hash": reported.policy_hash if reported else "",
-            "lag_versions": max(0, newest - version) if newest >= 0 and version >= 0 else None,
-            "lag_s": round(newer_since_s, 3),
-            "steps": reported.steps if reported else 0,
-            "steps_per_s": round(self.rate.per_s(now, self.stored), 2),
-            "stored": self.stored,
-            "rejected": self.rejected,
-            "last_rejection": self.last_rejection,
-            "last_seen_s": round(now - self.last_seen, 3),
-            "connected_s": round(now - self.joined_at, 3),
-            "unacknowledged": reported.unacknowledged if reported else 0,
-            "spool_bytes": reported.spool_bytes if reported else 0,
-            "dropped": reported.dropped if reported else 0,
-            "round_trip_ms": round(reported.round_trip_s * 1e3, 3) if reported else 0.0,
-            "clock_difference_s": round(reported.clock_difference_s, 3) if reported else 0.0,
-        }
+        return ActorView(
+            name=self.hello.name,
+            source=self.hello.source,
+            address=self.address,
+            connected=self.connected,
+            pace=self.hello.pace,
+            rows=self.hello.rows,
+            version=version,
+            policy_hash=reported.policy_hash if reported else "",
+            lag_versions=max(0, newest - version) if newest >= 0 and version >= 0 else None,
+            lag_s=round(newer_since_s, 3),
+            steps=reported.steps if reported else 0,
+            steps_per_s=round(self.rate.per_s(now, self.stored), 2),
+            stored=self.stored,
+            rejected=self.rejected,
+            last_rejection=self.last_rejection,
+            last_seen_s=round(now - self.last_seen, 3),
+            connected_s=round(now - self.joined_at, 3),
+            unacknowledged=reported.unacknowledged if reported else 0,
+            spool_bytes=reported.spool_bytes if reported else 0,
+            dropped=reported.dropped if reported else 0,
+            round_trip_ms=round(reported.round_trip_s * 1e3, 3) if reported else 0.0,
+            clock_difference_s=round(reported.clock_difference_s, 3) if reported else 0.0,
+        )

@@ -49,6 +49,7 @@ from tandem.link.writer import Writer
 from tandem.runs.board import Board
 from tandem.runs.folder import RunFolder
 from tandem.runs.lines import append_rows, newest_rows
+from tandem.runs.live import ActorView, ClockView, HubView, JournalView, LiveView, PolicyView, RecordingView, TrainerView
 
 _SAVE_LIVE_S = 2.0
 _EPISODE = "environment/episode/"
@@ -69,8 +70,8 @@ class Hub:
         *,
         say: Callable[[str], None] = lambda line: None,
         wall: Callable[[], float] = time.time,
-        clocks: Callable[[dict[str, Any]], dict[str, Any]] = lambda counts: counts,
-        findings: Callable[[dict[str, Any], str], dict[str, Any]] = lambda live, language: {},
+        clocks: Callable[[ClockView], ClockView] = lambda counts: counts,
+        findings: Callable[[LiveView, str], dict[str, Any]] = lambda live, language: {},
     ) -> None:
         self.run, self.config, self._clocks = run, config, clocks
         self.folder = folder = RunFolder.open(run)
@@ -100,7 +101,7 @@ class Hub:
         """People who watch and steer the actors; for the page, in the hub's loop."""
         self._actors = HubActors(self._hub, self._writer, self.remote, command=self.send_command, changed=self._grant)
         self._watch = BoardWatch(self._board, changed=self._trainer_changed, tick=self._tick, hurry=self._credit_matters)
-        self.recording: dict[str, Any] | None = None
+        self.recording: RecordingView | None = None
         """Progress of a person who records demonstrations here; None while nobody does."""
         self.app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None, lifespan=self._lifespan)
         """Mount a page on it before `serve`; the routes of the API are there already."""
@@ -238,65 +239,56 @@ class Hub:
 
     # ---- what it shows
 
-    def live(self) -> dict[str, Any]:
+    def live(self, closed: bool = False) -> LiveView:
         """Everything known at this moment that is in no other file."""
-        live = {"time": self._hub.wall(), "status": self.status(), "clocks": self.clocks(), "actors": self.actors()}
-        return live if self.recording is None else live | {"recording": self.recording}
+        return LiveView(self._hub.wall(), self.status(), self.clocks(), self.actors(), closed, self.recording)
 
     def _save_live(self, closed: bool = False) -> None:
         """In the run folder, so that a run can be diagnosed without its hub, also after the hub has ended."""
         with contextlib.suppress(StorageFull):
-            write_atomically(self.folder.live_file, json.dumps(self.live() | {"closed": closed}).encode(), durable=False)
+            write_atomically(self.folder.live_file, json.dumps(self.live(closed).to_json()).encode(), durable=False)
 
-    def clocks(self) -> dict[str, Any]:
+    def clocks(self) -> ClockView:
         return self._clocks(self.counts())
 
-    def counts(self) -> dict[str, Any]:
+    def counts(self) -> ClockView:
         """The three clocks and what they depend on."""
         now, board = time.monotonic(), self._board
-        return {
-            "learner_step": board["learner_step"],
-            "actor_step": self._writer.accepted,
-            "policy_version": max(self._hub.policy.version, 0),
-            "learner_steps_per_s": round(self._learner_rate.per_s(now, board["learner_step"]), 2),
-            "actor_steps_per_s": round(self._actor_rate.per_s(now, self._writer.accepted), 2),
-            "steps_before": board["steps_before"],
-            "updates_per_actor_step": board.updates_per_actor_step,
-            "phase": board.phase,
-        }
+        return ClockView(
+            learner_step=board["learner_step"],
+            actor_step=self._writer.accepted,
+            policy_version=max(self._hub.policy.version, 0),
+            learner_steps_per_s=round(self._learner_rate.per_s(now, board["learner_step"]), 2),
+            actor_steps_per_s=round(self._actor_rate.per_s(now, self._writer.accepted), 2),
+            steps_before=board["steps_before"],
+            updates_per_actor_step=board.updates_per_actor_step,
+            phase=board.phase,
+        )
 
-    def actors(self) -> list[dict[str, Any]]:
+    def actors(self) -> list[ActorView]:
         now = time.monotonic()
         return [self._actor_view(actor, now) for actor in self._actors.all()]
 
-    def _actor_view(self, actor: ActorConnection, now: float) -> dict[str, Any]:
+    def _actor_view(self, actor: ActorConnection, now: float) -> ActorView:
         policy, version = self._hub.policy, actor.statistics.version if actor.statistics else -1
         return actor.view(now, policy.version, policy.newer_since_s(version, now))
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> HubView:
         now, info, policy = time.monotonic(), self._hub.info, self._hub.policy
-        return {
-            "run": self._hub.run_id,
-            "folder": str(self.run),
-            "task": info.task,
-            "spec_hash": info.spec.hash,
-            "up_s": round(now - self._began, 1),
-            "time": self._hub.wall(),
-            "trainer": {
-                "alive": self._watch.trainer_alive(now),
-                "phase": self._board.phase,
-                "ord": self._board["trainer_ord"],
-            },
-            "policy": {"version": policy.version, "hash": policy.hash, "bytes": len(policy.frame or b"")},
-            "journal": {
-                "accepted": self._writer.accepted,
-                "rejected": self._writer.rejected,
-                "trouble": self._actors.storage_problem,
-            },
-            "episodes": _episodes(self.folder.metrics_file),
-            "actors": len(self._actors.connected()),
-            "strangers_turned_away": self._unknown.turned_away,
-        }
+        return HubView(
+            run=self._hub.run_id,
+            folder=str(self.run),
+            task=info.task,
+            spec_hash=info.spec.hash,
+            up_s=round(now - self._began, 1),
+            time=self._hub.wall(),
+            trainer=TrainerView(self._watch.trainer_alive(now), self._board.phase, self._board["trainer_ord"]),
+            policy=PolicyView(policy.version, policy.hash, len(policy.frame or b"")),
+            journal=JournalView(self._writer.accepted, self._writer.rejected, self._actors.storage_problem),
+            episodes=_episodes(self.folder.metrics_file),
+            actors=len(self._actors.connected()),
+            strangers_turned_away=self._unknown.turned_away,
+        )
 
     async def findings(self, lang: str = "en") -> dict[str, Any]:
         """The doctor's findings about this run."""

@@ -14,6 +14,7 @@ from fastapi import FastAPI, HTTPException, Request
 from tandem.link.messages import PROTOCOL, Command
 from tandem.runs.folder import RunFolder
 from tandem.runs.lines import Tail
+from tandem.runs.live import ActorView, ClockView, HubView, LiveView
 
 MAX_BODY = 10_000
 FINDINGS_KEPT_S = 3.0
@@ -26,11 +27,11 @@ class ApiSource(Protocol):
 
     folder: RunFolder
 
-    def status(self) -> dict[str, Any]: ...
+    def status(self) -> HubView: ...
 
-    def clocks(self) -> dict[str, Any]: ...
+    def clocks(self) -> ClockView: ...
 
-    def actors(self) -> list[dict[str, Any]]: ...
+    def actors(self) -> list[ActorView]: ...
 
     async def findings(self, lang: str = "en") -> dict[str, Any]: ...
 
@@ -40,7 +41,7 @@ class ApiSource(Protocol):
 class FindingsCache:
     """The doctor's findings about the run, computed in a thread because it reads files."""
 
-    def __init__(self, compute: Callable[[dict[str, Any], str], dict[str, Any]], live: Callable[[], dict[str, Any]]) -> None:
+    def __init__(self, compute: Callable[[LiveView, str], dict[str, Any]], live: Callable[[], LiveView]) -> None:
         self._compute, self._live = compute, live
         self._computing = asyncio.Lock()
         self._kept: dict[str, tuple[float, dict[str, Any]]] = {}
@@ -57,13 +58,13 @@ class FindingsCache:
 
 def add_routes(app: FastAPI, hub: ApiSource) -> None:
     async def status() -> dict[str, Any]:
-        return hub.status()
+        return hub.status().to_json()
 
     async def clocks() -> dict[str, Any]:
-        return hub.clocks()
+        return hub.clocks().to_json()
 
     async def actors() -> list[dict[str, Any]]:
-        return hub.actors()
+        return [actor.to_json() for actor in hub.actors()]
 
     async def metrics(after: int = 0) -> dict[str, Any]:
         return _rows_after(hub.folder.metrics_file, after)

@@ -53,7 +53,6 @@ def _hub(path: str, settings: str) -> None:
     from tandem.doctor.diagnosis import for_hub
     from tandem.link.hub import Hub, HubConfig
     from tandem.programs.page import mount_page
-    from tandem.runs.clocks import hub_clocks
     from tandem.runs.folder import RunFolder
 
     run, asked = RunFolder(Path(path)), json.loads(settings)
@@ -71,7 +70,7 @@ def _hub(path: str, settings: str) -> None:
         run.path,
         config,
         say=run.log_line,
-        clocks=lambda counts: hub_clocks(counts, asked["steps_per_update"]),
+        clocks=lambda counts: counts.related(asked["steps_per_update"]),
         findings=for_hub(run.path),
     )
     mount_page(hub, run.log_line)

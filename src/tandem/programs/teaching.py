@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
 from tandem.runs.folder import RunFolder
+from tandem.runs.live import RecordingView
 from tandem.seeding import episode_seed
 from tandem.teleop.operator import Still
 from tandem.teleop.steering import Hand, Steering
@@ -130,7 +131,7 @@ class Teacher:
         self._notice, self._ended, self._stays = "", False, False
         self.steps, self.transitions, self.returns = 0, [], np.zeros(1)
         self.observation: Observation = {}
-        self.tell: Callable[[dict[str, Any]], None] = lambda state: None
+        self.tell: Callable[[RecordingView], None] = lambda state: None
         """Told how far it is: kept, wanted and phase, for the hub's live state."""
 
     @property
@@ -189,7 +190,7 @@ class Teacher:
         self._episode[-1] = dataclasses.replace(self._episode[-1], reward=float(success), terminated=True, truncated=False, success=success)
 
     def _tell(self) -> None:
-        self.tell({"kept": self._writer.episodes, "wanted": self._wanted, "phase": self.phase})
+        self.tell(RecordingView(self._writer.episodes, self._wanted, self.phase))
 
     def _show(self, moved: bool, resetting: bool = False) -> None:
         steering = self._steering

@@ -1,9 +1,9 @@
-"""What is left of a run that broke numerically: the last physics states, or the batch after which a number was none.
+"""What is kept of a numerical failure: the last physics states, or the batch whose update gave a NaN or infinite value.
 
-    RUN/broken/simulation_<time>.msgpack    a state some steps before it, and the actions that led from there
-    RUN/broken/batch_<learner step>.msgpack the batch and the metrics of the update that could not be
+    RUN/broken/simulation_<time>.msgpack     a state a few steps before the failure, and the actions from there
+    RUN/broken/batch_<learner step>.msgpack  the batch and the metrics of the failed update
 
-`tandem doctor replay FILE` opens them. Nothing here may be the reason that a run stops.
+`tandem doctor replay FILE` opens them. A file that cannot be written is left out: it must not hide the failure itself.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ from typing import Any
 import numpy as np
 
 from tandem.codec import CodecError, pack, unpack
-from tandem.errors import FileMissing, FileUnreadable
+from tandem.errors import FileMissing, FileUnreadable, StorageFull
+from tandem.files import write_atomically
 from tandem.types import Metrics, Spec
 
 FORMAT = "tandem-broken-1"
 STATES_KEPT = 8
-"""Steps before the break; a simulation that explodes does so within a few."""
+"""Steps before the failure; a simulation that diverges does so within a few."""
 MAX_BATCHES = 3
-"""A critic that diverges again and again leaves no more than these."""
+"""At most this many per run: a critic may diverge again and again."""
 
 
 def keep_simulation(
     folder: Path, task: str, problem: str, state: Mapping[str, Any], actions: Sequence[np.ndarray], reward: str | None = None
 ) -> Path | None:
-    """A state some steps before it, and the actions that led from there; None where they could not be written."""
+    """A state a few steps before the failure, and the actions from there; None if they could not be written."""
     path = folder / f"simulation_{time.strftime('%Y-%m-%d_%H-%M-%S')}.msgpack"
     fields = {"task": task, "reward": reward, "problem": problem, "state": dict(state), "actions": list(actions)}
     return _write(path, {"kind": "simulation", **fields})
 
 
 def keep_batch(folder: Path, spec: Spec, learner_step: int, problem: str, metrics: Metrics, batch: Mapping[str, np.ndarray]) -> Path | None:
-    """The batch that an impossible number came out of: `observations`, `actions`, `rewards` and what else there is."""
+    """The batch of a failed update: `observations`, `actions`, `rewards` and its other arrays."""
     if len(list(folder.glob("batch_*"))) >= MAX_BATCHES:
         return None
     arrays = {name: np.asarray(array) for name, array in batch.items()}
@@ -48,20 +49,20 @@ def keep_batch(folder: Path, spec: Spec, learner_step: int, problem: str, metric
 def read_broken(path: Path) -> Mapping[str, Any]:
     """What `keep_simulation` or `keep_batch` wrote."""
     if not path.is_file():
-        raise FileMissing(f"there is no file {path} (looked in {path.absolute().parent}); a run that broke leaves them in RUN/broken")
+        raise FileMissing(f"there is no file {path} (looked in {path.absolute().parent}); after a numerical failure they are in RUN/broken")
     try:
         found = unpack(path.read_bytes())
     except CodecError as problem:
         raise FileUnreadable(f"{path} cannot be read: {problem}") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise FileUnreadable(f"{path} was not left by a run that broke; those are in RUN/broken")
+        raise FileUnreadable(f"{path} is not a file of a numerical failure; those are in RUN/broken")
     return found
 
 
 def _write(path: Path, contents: dict[str, Any]) -> Path | None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(pack({"format": FORMAT, **contents}))
-    except OSError:  # the failure itself is told in any case
+        write_atomically(path, pack({"format": FORMAT, **contents}), durable=False)
+    except (OSError, StorageFull):  # the failure itself is reported in any case
         return None
     return path

@@ -1,8 +1,8 @@
-"""State at rest: a checkpoint to resume from, a policy to act with. Whole or not there at all.
+"""Checkpoints to resume from and policy files to act with. Each is complete or not there.
 
 checkpoints/00001000/     one per saved learner step
     agent.safetensors     parameters, targets, optimisers, by the path of the leaf
-    loops.msgpack         random streams, open episodes, simulations: what the loops need to go on as if nothing had happened
+    loops.msgpack         random streams, open episodes, simulations: what the loops need to continue exactly
     meta.json             format, clocks, journal position, spec
 checkpoints/best.safetensors, latest.safetensors    acting parameters, with spec and version inside
 """
@@ -29,7 +29,7 @@ from tandem.types import PolicySnapshot, Spec, policy_kind
 FORMAT = 2
 AGENT_FILE, LOOPS_FILE, META_FILE = "agent.safetensors", "loops.msgpack", "meta.json"
 KEPT = 2
-"""Checkpoints kept; the older ones go once a newer one is complete."""
+"""Checkpoints kept; older ones are removed once a newer one is complete."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,18 @@ def _complete(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and path.name.isdigit())
 
 
+def storable_simulation(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of simulations as msgpack can hold it: random streams have 128-bit integers, and go as JSON."""
+    return {**state, "streams": json.dumps(state["streams"])}
+
+
+def stored_simulation(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """What `storable_simulation` was given."""
+    return {**saved, "streams": json.loads(saved["streams"])}
+
+
 def write_policy(path: Path, snapshot: PolicySnapshot, spec: Spec, **notes: Any) -> None:
-    """Acting parameters with all that is needed to use them safely elsewhere."""
+    """Acting parameters with the spec they are for, the version, a checksum, and notes on how they were learned."""
     metadata = {
         "format": "tandem-policy-1",
         "spec": json.dumps(spec.to_json()),
@@ -107,7 +117,7 @@ def write_policy(path: Path, snapshot: PolicySnapshot, spec: Spec, **notes: Any)
 
 
 def read_policy(path: Path, spec: Spec | None = None) -> tuple[PolicySnapshot, Spec]:
-    """A policy and what it was trained for; with `spec`, one for another task is refused with the difference."""
+    """A policy and the spec it was trained for; with `spec`, a policy for another one is refused with the difference."""
     if not path.exists():
         raise FileMissing(f"there is no policy {path} (looked in {path.absolute().parent})")
     try:
@@ -115,7 +125,7 @@ def read_policy(path: Path, spec: Spec | None = None) -> tuple[PolicySnapshot, S
             metadata = file.metadata() or {}
             parameters = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
         if metadata.get("format") != "tandem-policy-1":
-            raise FileUnreadable(f"{path} is no policy of Tandem's (format {metadata.get('format')!r})")
+            raise FileUnreadable(f"{path} is not a policy file of Tandem (format {metadata.get('format')!r})")
         own = Spec.from_json(json.loads(metadata["spec"]))
         kind = policy_kind(metadata.get("kind"), parameters)
         snapshot = PolicySnapshot(int(metadata["version"]), int(metadata["learner_step"]), parameters, kind)
@@ -129,6 +139,6 @@ def read_policy(path: Path, spec: Spec | None = None) -> tuple[PolicySnapshot, S
 
 
 def read_policy_notes(path: Path) -> dict[str, Any]:
-    """What `write_policy` was told beside the policy: by what it was learned, how it scored."""
+    """The notes given to `write_policy`: how it was learned (`learned_by`), its `score`."""
     with safe_open(path, framework="numpy") as file:
         return json.loads((file.metadata() or {}).get("notes", "{}"))

@@ -1,10 +1,10 @@
-"""The three clocks, and all arithmetic between them: one place for everyone who shows a step.
+"""The three clocks, and all arithmetic between them, in one place for everything that shows a step.
 
     learner step       training iterations
     actor step         steps of the environments
     policy version     publications; the first is the initial policy, then one every `steps_per_update` learner steps
 
-Pure functions of numbers: the terminal, the API, the page and the doctor compute the same from the same.
+Pure functions of numbers: the terminal, the API, the page and the doctor show the same figures.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 TABLE_AT = (0, 50, 100, 200, 500)
-"""Learner steps at which people ask how far the rest is."""
+"""Learner steps that people ask about, for the table of what they are in the other clocks."""
 EARLY, LATE = 200, 1000
-"""Learner steps between which a person's corrections are worth most: before, the policy is still near random; after, it needs few."""
+"""Learner steps between which corrections by a person usually help most: before, the policy is nearly random; after, it needs few."""
 STAGES = ("filling", "random", "early", "middle", "late")
 
 
@@ -33,7 +33,7 @@ class Clocks:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ClockSample:
     """All clocks at one moment of a run."""
 
     clocks: Clocks
@@ -55,9 +55,9 @@ class Rates:
         return self.learner / self.actor if self.learner and self.actor else None
 
 
-def rates(readings: Sequence[Reading]) -> Rates:
-    """Between the first and the last reading; readings of before a restart that went back are left out."""
-    since = _since_last_restart(readings)
+def rates(samples: Sequence[ClockSample]) -> Rates:
+    """Between the first and the last sample; samples from before a restart that went back are left out."""
+    since = _since_last_restart(samples)
     if len(since) < 2 or since[-1].wall_s <= since[0].wall_s:
         return Rates(None, None, None)
     first, last = since[0], since[-1]
@@ -66,12 +66,12 @@ def rates(readings: Sequence[Reading]) -> Rates:
     return Rates(*(count / seconds if count > 0 else None for count in moved))
 
 
-def _since_last_restart(readings: Sequence[Reading]) -> Sequence[Reading]:
+def _since_last_restart(samples: Sequence[ClockSample]) -> Sequence[ClockSample]:
     start = 0
-    for i in range(1, len(readings)):
-        if readings[i].clocks.learner_step < readings[i - 1].clocks.learner_step:
+    for i in range(1, len(samples)):
+        if samples[i].clocks.learner_step < samples[i - 1].clocks.learner_step:
             start = i
-    return readings[start:]
+    return samples[start:]
 
 
 def versions_after(learner_steps: int, steps_per_update: int) -> int:
@@ -81,7 +81,7 @@ def versions_after(learner_steps: int, steps_per_update: int) -> int:
 
 @dataclass(frozen=True)
 class Row:
-    """What so many learner steps are in the other clocks."""
+    """A number of learner steps in the other clocks."""
 
     learner_steps: int
     versions: int
@@ -90,7 +90,7 @@ class Row:
 
 
 def worth(learner_steps: int, steps_per_update: int, pace: Rates) -> Row:
-    """So many learner steps in the other clocks, at this pace."""
+    """This many learner steps in the other clocks, at these rates."""
     seconds = learner_steps / pace.learner if pace.learner else None
     actor_steps = seconds * pace.actor if seconds is not None and pace.actor else None
     return Row(learner_steps, versions_after(learner_steps, steps_per_update), seconds, actor_steps)
@@ -108,46 +108,39 @@ def in_words(steps_per_update: int, pace: Rates, learner_steps: int = 100) -> st
 
 
 def stage(clocks: Clocks, training_starts: int, random_steps: int = 0) -> str:
-    """Where a run with a person beside it is, by learner steps: one of `STAGES`."""
+    """How far a run is, by its steps alone: one of `STAGES`."""
     if clocks.actor_step < max(training_starts, random_steps) and clocks.learner_step < EARLY:
         return "random" if training_starts <= clocks.actor_step < random_steps else "filling"
     return "early" if clocks.learner_step < EARLY else "middle" if clocks.learner_step < LATE else "late"
 
 
-def seconds_between_versions(steps_per_update: int, pace: Rates) -> float | None:
+@dataclass(frozen=True)
+class Relations:
+    """How the clocks are related at some rates; None where a rate is not known."""
+
+    learner_steps_per_s: float | None
+    actor_steps_per_s: float | None
+    versions_per_s: float | None
+    seconds_between_versions: float | None
     """How often an actor gets a new policy."""
-    return steps_per_update / pace.learner if pace.learner else None
+    updates_per_actor_step_seen: float | None
+    steps_per_update: int
+    in_words: str
+    table: tuple[Row, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"table": [asdict(row) for row in self.table]}
 
 
-def relations(steps_per_update: int, pace: Rates) -> dict[str, Any]:
-    """How the clocks hang together at this pace."""
-    return {
-        "learner_steps_per_s": pace.learner,
-        "actor_steps_per_s": pace.actor,
-        "versions_per_s": pace.version,
-        "seconds_between_versions": seconds_between_versions(steps_per_update, pace),
-        "updates_per_actor_step_seen": pace.learner_per_actor,
-        "steps_per_update": steps_per_update,
-        "in_words": in_words(steps_per_update, pace),
-        "table": [asdict(worth(steps, steps_per_update, pace)) for steps in TABLE_AT],
-    }
-
-
-def hub_clocks(counts: dict[str, Any], steps_per_update: int) -> dict[str, Any]:
-    """What a hub counts, with what follows from it."""
-    learner, actor = counts["learner_steps_per_s"] or None, counts["actor_steps_per_s"] or None
-    pace = Rates(learner, actor, learner / steps_per_update if learner else None)
-    return {**relations(steps_per_update, pace), **counts}
-
-
-def summary(readings: Sequence[Reading], steps_per_update: int, updates_per_actor_step: float) -> dict[str, Any]:
-    """Everything at once, as the API gives it."""
-    pace = rates(readings)
-    now = readings[-1] if readings else Reading(Clocks(0, 0, 0), 0.0)
-    return {
-        **relations(steps_per_update, pace),
-        **asdict(now.clocks),
-        "wall_s": now.wall_s,
-        "updates_per_actor_step": pace.learner_per_actor,
-        "updates_per_actor_step_wanted": updates_per_actor_step,
-    }
+def relations(steps_per_update: int, pace: Rates) -> Relations:
+    """At a policy every `steps_per_update` learner steps."""
+    return Relations(
+        pace.learner,
+        pace.actor,
+        pace.version,
+        steps_per_update / pace.learner if pace.learner else None,
+        pace.learner_per_actor,
+        steps_per_update,
+        in_words(steps_per_update, pace),
+        tuple(worth(steps, steps_per_update, pace) for steps in TABLE_AT),
+    )

@@ -1,4 +1,4 @@
-"""What a run shows while it works: what it waits for, how far it is, how well it does. For people, for logs, for machines."""
+"""The terminal output of a run: progress, metrics and the closing table; for people, log files or programs (`--json`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFRESH_S = 0.25
 
 
 class Display:
-    """`live`: one place on the screen that changes; `lines`: a line now and then; `json`: one object per line; `quiet`: the end only."""
+    """`live`: a table that updates in place; `lines`: a line every 10 s; `json`: one object per line; `quiet`: only the closing table."""
 
     def __init__(self, mode: Mode, console: Console | None = None, verbose: bool = False) -> None:
         self.mode, self.verbose = mode, verbose
@@ -43,19 +43,19 @@ class Display:
             self._live = None
 
     def say(self, line: str, **fields: Any) -> None:
-        """A line that stays."""
+        """Print a line."""
         if self.mode == "json":
             print(json.dumps({"event": line, **fields}), flush=True)
         elif self.mode != "quiet":
             self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def waiting(self, what: str, have: int, want: int) -> None:
-        """What it waits for, and how much of that is there."""
+        """Progress of something that is waited for."""
         if self._due():
             self._show(f"{what} {have}/{want}")
 
     def training(self, clocks: Clocks, max_steps: int, success: str, metrics: Metrics, seconds_left: float | None) -> None:
-        """Once per learner step; shows itself now and then."""
+        """Called at every learner step; prints now and then."""
         now = time.monotonic()
         if self._began is None:
             self._began = (now, clocks.learner_step, clocks.actor_step)
@@ -84,7 +84,7 @@ class Display:
             self._show(" | ".join(f"{name} {value}" for name, value in facts.items()))
 
     def block(self, text: Callable[[], str]) -> None:
-        """Many lines about one iteration; now and then, or all of them with `verbose`. They are composed only if they are shown."""
+        """Many lines about one iteration; every 10 s, or always with `verbose`. They are composed only if they are shown."""
         if self.mode in ("live", "lines") and (self.verbose or self._due()):
             self._show(text())
 
@@ -114,7 +114,7 @@ def _duration(seconds: float) -> str:
 
 
 def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, command: str = "train") -> Table:
-    """The end of a run on one screen."""
+    """The closing table of a run."""
     table = Table("", "", title=f"{summary['task']}: {summary['stopped']}", show_header=False)
     table.columns[1].overflow = "fold"  # a path that is cut cannot be copied
     judged = {"deterministic": "deterministic", "stochastic": "stochastic", "trained_long": "trained long", "teacher": "the teacher"}
@@ -139,6 +139,6 @@ def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, 
     if film is not None:
         table.add_row("film", film)
     table.add_row("watch it", f"tandem play {path}")
-    if summary["stopped"] == "interrupted" and summary.get("command") != "distill":  # which takes minutes, and is begun anew
+    if summary["stopped"] == "interrupted" and summary.get("command") != "distill":  # which cannot be resumed
         table.add_row("go on with it", f"tandem {summary.get('command', command)} --resume {path}")
     return table

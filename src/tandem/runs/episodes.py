@@ -12,7 +12,7 @@ import numpy as np
 from tandem.types import Metrics, Transition
 
 WINDOW = 20
-"""Episodes over which success is averaged for people to look at."""
+"""Episodes over which success and the other figures are averaged."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Episode:
 
 
 class EpisodeLog:
-    """Follows every source and remembers the last episodes."""
+    """Puts together the episodes of every source and keeps the last ones."""
 
     def __init__(self, control_hz: float) -> None:
         self._control_hz = control_hz
@@ -56,7 +56,7 @@ class EpisodeLog:
                 self.finished += 1
 
     def forget(self, episodes: set[tuple[str, int]]) -> None:
-        """Thrown away by a person: they say nothing about how well it goes."""
+        """Leave out episodes that a person discarded."""
         kept = [(name, episode) for name, episode in zip(self._names, self._recent, strict=True) if name not in episodes]
         self._names, self._recent = deque((name for name, _ in kept), WINDOW), deque((episode for _, episode in kept), WINDOW)
         for name in episodes:
@@ -64,7 +64,7 @@ class EpisodeLog:
 
     @property
     def success_rate(self) -> float | None:
-        """Of the last episodes; None before the first has ended."""
+        """Share of the last episodes; None before the first has ended."""
         return _share([episode.success for episode in self._recent])
 
     @property
@@ -82,12 +82,12 @@ class EpisodeLog:
 
     @property
     def without_help(self) -> float | None:
-        """Success among the last episodes in which nobody helped; None if somebody did in all of them. See `alone` for what it hides."""
+        """Success among the last episodes without help; None if there was help in all of them. See `alone` for what this hides."""
         return _share([episode.success for episode in self._recent if not episode.intervention_steps])
 
     @property
     def in_words(self) -> str:
-        """How well it goes, with a person's help told apart from without."""
+        """The success rate for people, with and without help separately."""
         if self.success_rate is None:
             return "-"
         if not any(episode.intervention_steps for episode in self._recent):
@@ -135,7 +135,7 @@ class BatchEpisodes:
         self._recent: deque[tuple[float, int, bool]] = deque(maxlen=BATCH_WINDOW)
 
     def skip_open(self) -> None:
-        """The episodes now open did not begin at their beginning: they say nothing about a whole one."""
+        """Leave out the episodes now running: they were not seen from their start."""
         self._partial[:] = True
 
     def add(self, reward: np.ndarray, ended: np.ndarray, success: np.ndarray) -> None:

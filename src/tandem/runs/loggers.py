@@ -60,7 +60,7 @@ class WandB:
 
 
 class Isolated:
-    """All loggers of a run, each behind a wall: what one of them raises is told once, and the others go on."""
+    """All loggers of a run. One that raises an error is reported once and removed; the others continue."""
 
     def __init__(self, report: Callable[[str, str], None]) -> None:
         self._report = report
@@ -80,6 +80,6 @@ class Isolated:
         for logger in list(self._loggers):
             try:
                 call(logger)
-            except Exception as problem:  # whatever a foreign logger may raise: it is not worth a run
+            except Exception as problem:  # anything: a logger must not stop a run
                 self._loggers.remove(logger)
                 self._report(logger.name, f"{type(problem).__name__}: {problem}")

@@ -1,4 +1,4 @@
-"""How a run is asked to stop: by a person at the keyboard, or by whoever started the process."""
+"""Stopping a run from outside: Ctrl-C at the keyboard, or SIGTERM from the process that started it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 from typing import Any, Protocol
 
 INTERRUPTED = "interrupted"
-"""The reason that is given when somebody asked."""
+"""The reason in the summary of a run that was stopped this way."""
 
 
 class Stoppable(Protocol):
@@ -24,7 +24,7 @@ class interruptible:
         for number in (signal.SIGINT, signal.SIGTERM):
             try:
                 self._before[number] = signal.signal(number, self._stop)
-            except ValueError:  # not the main thread: whoever runs us handles signals
+            except ValueError:  # not the main thread, which alone may handle signals
                 return
 
     def _stop(self, *_: object) -> None:

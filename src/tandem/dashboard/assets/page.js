@@ -506,7 +506,7 @@ class Page {
     text("advice-do", advice.do);
     text("advice-because", advice.because.join(" · "));
     const rows = reference.rows;
-    table($("reference"), ["learner steps", "policies", `expected now: ${reference.expected}`], rows.map((row) => [row.learner_steps, row.policies, row.do]), (i) => rows[i].here);
+    table($("reference"), ["learner steps", "policies", "what to do"], rows.map((row) => [row.learner_steps, row.policies, row.do]), (i) => rows[i].here);
   }
 
   recording(status) {

@@ -10,11 +10,12 @@ import numpy as np
 from tandem.data.report import IDLE, SATURATED
 from tandem.doctor import limits
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Seconds, Share
-from tandem.doctor.records import Live, Records
+from tandem.doctor.records import Records
 from tandem.observations import Layout
+from tandem.runs.live import LiveView
 
 
-def _live(records: Records) -> Live | None:
+def _live(records: Records) -> LiveView | None:
     return records.live if records.hub_fresh else None
 
 
@@ -22,7 +23,7 @@ def no_actor(records: Records) -> Finding | None:
     live = _live(records)
     if live is None or live.actors or live.phase == "stopped" or records.events_of("actor_joined"):
         return None
-    up = live.status["up_s"]
+    up = live.status.up_s
     return Finding("no_actor", PROBLEM if up > limits.NO_ACTOR_S else NOTE, {"up": Seconds(up)})
 
 
@@ -31,25 +32,25 @@ def actor_gone(records: Records) -> Finding | None:
     live = _live(records)
     if live is None or live.phase == "stopped":
         return None
-    gone = [actor for actor in live.actors if not actor["connected"]]
+    gone = [(actor.last_seen_s, actor.name) for actor in live.actors if not actor.connected]
     if not gone and not live.connected:
         left = [event for event in records.events_of("actor_left") if event["time"] > (records.started_at or 0.0)]
-        gone = [{"name": event["name"], "last_seen_s": records.now - event["time"]} for event in left[-1:]]
+        gone = [(records.now - event["time"], event["name"]) for event in left[-1:]]
     if not gone:
         return None
-    last = min(gone, key=lambda actor: actor["last_seen_s"])
-    facts = {"actor": last["name"], "silent": Seconds(last["last_seen_s"]), "others": len(live.connected)}
+    silent_s, name = min(gone)
+    facts = {"actor": name, "silent": Seconds(silent_s), "others": len(live.connected)}
     return Finding("actor_gone", NOTE if live.connected else PROBLEM, facts)
 
 
 def actor_silent(records: Records) -> Finding | None:
     live = _live(records)
     age = records.now - live.time if live is not None else 0.0
-    silent = [actor for actor in (live.connected if live is not None else ()) if actor["last_seen_s"] + age > limits.SILENT_ACTOR_S]
+    silent = [actor for actor in (live.connected if live is not None else ()) if actor.last_seen_s + age > limits.SILENT_ACTOR_S]
     if not silent:
         return None
-    worst = max(silent, key=lambda actor: actor["last_seen_s"])
-    return Finding("actor_silent", PROBLEM, {"actor": worst["name"], "silent": Seconds(worst["last_seen_s"] + age)})
+    worst = max(silent, key=lambda actor: actor.last_seen_s)
+    return Finding("actor_silent", PROBLEM, {"actor": worst.name, "silent": Seconds(worst.last_seen_s + age)})
 
 
 def policies_not_applied(records: Records) -> Finding | None:
@@ -62,12 +63,12 @@ def policies_not_applied(records: Records) -> Finding | None:
     return Finding("policies_not_applied", PROBLEM, {**facts, "learner_step": clocks.learner_step, "actor_step": clocks.actor_step})
 
 
-def _stale_by_hub(live: Live) -> dict[str, Any] | None:
+def _stale_by_hub(live: LiveView) -> dict[str, Any] | None:
     for actor in live.connected:
-        lag = actor["lag_versions"]
-        if lag is not None and lag >= limits.LAG_VERSIONS and actor["lag_s"] > limits.LAG_S and actor["steps_per_s"] > 0:
-            newest = actor["version"] + lag
-            return _stale(actor["version"], newest) | {"actor": actor["name"], "since": Seconds(actor["lag_s"])}
+        lag = actor.lag_versions
+        if lag is not None and lag >= limits.LAG_VERSIONS and actor.lag_s > limits.LAG_S and actor.steps_per_s > 0:
+            newest = actor.version + lag
+            return _stale(actor.version, newest) | {"actor": actor.name, "since": Seconds(actor.lag_s)}
     return None
 
 
@@ -113,40 +114,40 @@ def still_random(records: Records) -> Finding | None:
 def no_steps(records: Records) -> Finding | None:
     """An actor is connected but no steps arrive. That is normal while the first update compiles, or during an evaluation."""
     live = _live(records)
-    if live is None or not live.connected or live.clocks["actor_steps_per_s"] > 0 or not live.status["trainer"]["alive"]:
+    if live is None or not live.connected or live.clocks.actor_steps_per_s > 0 or not live.status.trainer.alive:
         return None
-    longest = max(actor["connected_s"] for actor in live.connected)
-    waits_for_policy = live.status["policy"]["version"] < 0
-    settled = live.phase == "filling" or (live.phase == "training" and live.clocks["learner_step"] > 0)
+    longest = max(actor.connected_s for actor in live.connected)
+    waits_for_policy = live.status.policy.version < 0
+    settled = live.phase == "filling" or (live.phase == "training" and live.clocks.learner_step > 0)
     if longest < limits.NO_ACTOR_S or not settled or waits_for_policy:
         return None
-    return Finding("no_steps", PROBLEM, {"actor": live.connected[0]["name"], "connected": Seconds(longest), "phase": live.phase})
+    return Finding("no_steps", PROBLEM, {"actor": live.connected[0].name, "connected": Seconds(longest), "phase": live.phase})
 
 
 def policy_lag(records: Records) -> Finding | None:
     live = _live(records)
     for actor in live.connected if live is not None else ():
-        lag = actor["lag_versions"]
-        if lag is not None and lag >= limits.LAG_VERSIONS and actor["lag_s"] > limits.LAG_S / 2:
-            return Finding("policy_lag", WARNING, {"actor": actor["name"], "versions": lag, "since": Seconds(actor["lag_s"])})
+        lag = actor.lag_versions
+        if lag is not None and lag >= limits.LAG_VERSIONS and actor.lag_s > limits.LAG_S / 2:
+            return Finding("policy_lag", WARNING, {"actor": actor.name, "versions": lag, "since": Seconds(actor.lag_s)})
     return None
 
 
 def control_rate_low(records: Records) -> Finding | None:
     live = _live(records)
     for actor in live.connected if live is not None else ():
-        if actor["pace"] != "realtime" or actor["connected_s"] < limits.NO_ACTOR_S:
+        if actor.pace != "realtime" or actor.connected_s < limits.NO_ACTOR_S:
             continue
-        rate, wanted = actor["steps_per_s"] / actor["rows"], records.spec.control_hz
+        rate, wanted = actor.steps_per_s / actor.rows, records.spec.control_hz
         if 0 < rate < limits.CONTROL_RATE * wanted:
-            return Finding("control_rate_low", WARNING, {"actor": actor["name"], "rate": rate, "wanted": wanted})
+            return Finding("control_rate_low", WARNING, {"actor": actor.name, "rate": rate, "wanted": wanted})
     return None
 
 
 def steps_lost(records: Records) -> Finding | None:
     for actor in records.live.actors if records.live is not None else ():
-        if actor["dropped"]:
-            return Finding("steps_lost", PROBLEM, {"actor": actor["name"], "dropped": actor["dropped"]})
+        if actor.dropped:
+            return Finding("steps_lost", PROBLEM, {"actor": actor.name, "dropped": actor.dropped})
     return None
 
 

@@ -115,7 +115,7 @@ def observations_clipped(records: Records) -> Finding | None:
 
 def disk_will_fill(records: Records) -> Finding | None:
     """At the rate at which the journal has grown so far."""
-    journal, readings = records.journal, records.readings
+    journal, readings = records.journal, records.samples
     if journal is None or records.machine is None or not records.running or not readings or readings[-1].wall_s < 30:
         return None
     growth = journal.bytes / readings[-1].wall_s

@@ -29,7 +29,7 @@ def run_died(records: Records) -> Finding | None:
 
 
 def disk_full(records: Records) -> Finding | None:
-    trouble = records.live.status["journal"]["trouble"] if records.live is not None else ""
+    trouble = records.live.status.journal.trouble if records.live is not None else ""
     if not trouble and records.live is None:
         events = records.events_of("storage_trouble", "storage_well_again")
         trouble = events[-1].get("problem", "") if events and events[-1]["kind"] == "storage_trouble" else ""
@@ -54,9 +54,9 @@ def hub_silent(records: Records) -> Finding | None:
 def trainer_dead(records: Records) -> Finding | None:
     """No heartbeat. While the first update compiles, and during an evaluation, that is normal."""
     live = records.live
-    if live is None or not records.hub_fresh or live.status["trainer"]["alive"]:
+    if live is None or not records.hub_fresh or live.status.trainer.alive:
         return None
-    begun = live.clocks.get("learner_step", 0) > 0  # from the same status: the metrics may be newer
+    begun = live.clocks.learner_step > 0  # from the same status: the metrics may be newer
     if live.phase in ("filling", "paused") or (live.phase == "training" and begun):
         return Finding("trainer_dead", PROBLEM, {"phase": live.phase, "learner_step": records.clocks.learner_step})
     return None

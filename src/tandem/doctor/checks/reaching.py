@@ -8,6 +8,7 @@ from typing import Any
 from tandem.doctor import limits
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Seconds
 from tandem.doctor.records import Records
+from tandem.runs.live import ActorView
 
 
 def _probed(records: Records, outcome: str, name: str, **facts: Any) -> Finding | None:
@@ -86,7 +87,7 @@ def _address(records: Records) -> str:
 
 def link_slow(records: Records) -> Finding | None:
     """The slowest round trip: as the actors measure it, and from this machine if an address was probed."""
-    seen = [(actor["round_trip_ms"], actor["name"]) for actor in _actors(records)]
+    seen: list[tuple[float, str | None]] = [(actor.round_trip_ms, actor.name) for actor in _actors(records)]
     if records.probe is not None and records.probe.round_trip_ms is not None:
         seen.append((records.probe.round_trip_ms, None))
     slowest = max(seen, default=(0.0, None), key=lambda pair: pair[0])
@@ -98,16 +99,16 @@ def link_slow(records: Records) -> Finding | None:
 def link_backlog(records: Records) -> Finding | None:
     """Unacknowledged steps: the link or the hub's disk is slower than the actor."""
     for actor in _actors(records):
-        waiting, rate = actor["unacknowledged"], actor["steps_per_s"]
+        waiting, rate = actor.unacknowledged, actor.steps_per_s
         if waiting > max(limits.BACKLOG_STEPS, limits.BACKLOG_S * rate):
             behind = Seconds(waiting / rate) if rate else None
-            facts = {"actor": actor["name"], "waiting": waiting, "behind": behind, "megabytes": actor["spool_bytes"] / 1e6}
+            facts = {"actor": actor.name, "waiting": waiting, "behind": behind, "megabytes": actor.spool_bytes / 1e6}
             return Finding("link_backlog", WARNING, facts | {"address": _address(records)})
     return None
 
 
 def clocks_differ(records: Records) -> Finding | None:
-    seen = [(actor["clock_difference_s"], actor["name"]) for actor in _actors(records)]
+    seen: list[tuple[float, str | None]] = [(actor.clock_difference_s, actor.name) for actor in _actors(records)]
     if records.probe is not None and records.probe.clock_difference_s is not None:
         seen.append((records.probe.clock_difference_s, None))
     furthest = max(seen, default=(0.0, None), key=lambda pair: abs(pair[0]))
@@ -116,5 +117,5 @@ def clocks_differ(records: Records) -> Finding | None:
     return Finding("clocks_differ", NOTE, {"difference": Seconds(abs(furthest[0])), "actor": furthest[1]})
 
 
-def _actors(records: Records) -> list[Mapping[str, Any]]:
-    return list(records.live.connected) if records.live is not None and records.hub_fresh else []
+def _actors(records: Records) -> list[ActorView]:
+    return records.live.connected if records.live is not None and records.hub_fresh else []

@@ -44,7 +44,7 @@ def versions_went_back(records: Records) -> Finding | None:
             facts = {"before": before["policy_version"], "after": after["policy_version"], "learner_step": after["learner_step"]}
             return Finding("versions_went_back", PROBLEM, facts | {"start": after.get("incarnation")})
     if records.live is not None and records.hub_fresh and records.rows:
-        hub, trainer = int(records.live.status["policy"]["version"]), int(records.rows[-1]["policy_version"])
+        hub, trainer = records.live.status.policy.version, int(records.rows[-1]["policy_version"])
         if hub > trainer + limits.LAG_VERSIONS:
             facts = {"before": hub, "after": trainer, "learner_step": records.clocks.learner_step}
             return Finding("versions_went_back", PROBLEM, facts)
@@ -75,8 +75,8 @@ def learner_slow(records: Records) -> Finding | None:
     """Fewer learner steps per actor step than asked for, or learner steps far slower than this machine's matrix products."""
     wanted = records.setting("updates_per_actor_step")
     if records.live is not None and records.hub_fresh:
-        wanted = records.live.clocks.get("updates_per_actor_step") or wanted
-    window = records.readings[-max(10, len(records.readings) // 5) :]
+        wanted = records.live.clocks.updates_per_actor_step or wanted
+    window = records.samples[-max(10, len(records.samples) // 5) :]
     seen = None
     if wanted and len(window) >= 10 and window[-1].clocks.actor_step > window[0].clocks.actor_step:
         first, last = window[0].clocks, window[-1].clocks
