@@ -179,7 +179,7 @@ def carries_the_step(name: str) -> bool:
 
 def sync_path(folder: Path) -> dict[str, int]:
     """RLPD in one thread: steps of the environment, updates (with their compilation), a publication that the actor then acts with."""
-    from tandem.agents.sac import SACConfig
+    from tandem.agents.sac_config import SACConfig
     from tandem.off_policy import sync
     from tandem.off_policy.config import TrainConfig
     from tandem.runs.display import Display
@@ -213,7 +213,7 @@ def sync_path(folder: Path) -> dict[str, int]:
 
 def ppo_path(folder: Path) -> dict[str, int]:
     """PPO: two iterations, the first with its compilation."""
-    from tandem.agents.ppo import PPOConfig
+    from tandem.agents.ppo_config import PPOConfig
     from tandem.envs.registry import make_batch
     from tandem.on_policy.config import OnPolicyConfig
     from tandem.on_policy.run import OnPolicyRun
@@ -223,7 +223,7 @@ def ppo_path(folder: Path) -> dict[str, int]:
     agent = PPOConfig(actor_hidden_dims=(8,), critic_hidden_dims=(8,))
     config = OnPolicyConfig(task="reach", agent=agent, num_envs=128, num_steps_per_env=4, eval_period=0)
     env = make_batch(config.task, config.num_envs, reward="dense")
-    run = OnPolicyRun(config, RunFolder.create(folder / "ppo", config, env.task_spec), env, Display("quiet"))  # pyright: ignore
+    run = OnPolicyRun(config, RunFolder.create(folder / "ppo", "ppo", config, env.task_spec), env, Display("quiet"))  # pyright: ignore
     run.collector.begin()
     with traced() as found:
         run.iterate()
