@@ -41,7 +41,7 @@ TARGETS: dict[str, tuple[str, float]] = {
 }
 SNIFFS_ALLOWED_IN = "envs/foreign.py"
 """Gymnasium environments of other people declare their extras in no typed way; they are translated in this one file."""
-ON_THE_WAY_IN_ENVS = ("batch", "task", "task_env", "single", "foreign")
+ON_THE_WAY_IN_ENVS = ("batch", "simulated", "task", "task_env", "single", "foreign")
 """What stands between a learner and any task; the other files of `envs/` are the tasks."""
 DUPLICATE_LINES = 6
 _TRACER = """

@@ -8,14 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.acting.policy import acting_policy
 from tandem.agents.packing import PPOState
 from tandem.agents.ppo import PPO
 from tandem.agents.ppo_config import PPOConfig
 from tandem.errors import SpecMismatch
 from tandem.networks.gaussian import StdType
 from tandem.networks.normaliser import Moments, Normaliser
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
+from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
 from tandem.types import PolicySnapshot
 
 RAW = 30 * np.random.default_rng(0).standard_normal((128, 6), dtype=np.float32) + 5

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.acting.policy import acting_policy
 from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.errors import SpecMismatch
 from tandem.networks import numpy_recurrent
 from tandem.networks.gaussian import Gaussian
+from tandem.networks.numpy_policy import acting_policy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import GRU, LONGEST, LSTM, RNN_TYPES, Recurrent, layers
 from tandem.types import PolicySnapshot

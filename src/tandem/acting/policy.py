@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tandem.acting.evaluate import Evaluation
-from tandem.errors import ConfigError, SpecMismatch
-from tandem.networks.numpy_policy import ActingPolicy, NumpyGaussian, NumpyPolicy
+from tandem.errors import ConfigError
+from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
 from tandem.observations import Layout
@@ -58,19 +58,7 @@ def policy_to_start_from(path: Path, spec: Spec) -> PolicySnapshot:
 
 def numpy_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent:
     """The forward pass of a policy, by its kind."""
-    kinds = {"tanh_gaussian": NumpyPolicy, "gaussian": NumpyGaussian, "recurrent_gaussian": NumpyRecurrent}
-    return kinds[snapshot.kind](snapshot.parameters)
-
-
-def acting_policy(snapshot: PolicySnapshot) -> ActingPolicy:
-    """The same for an actor that keeps no memory; a policy with memory is refused."""
-    policy = numpy_policy(snapshot)
-    if isinstance(policy, NumpyRecurrent):
-        raise SpecMismatch(
-            "this policy has recurrent layers: its memory must be kept for it and reset at every episode (`NumpyRecurrent`), "
-            "and this part of Tandem does not do that"
-        )
-    return policy
+    return NumpyRecurrent(snapshot.parameters) if snapshot.kind == "recurrent_gaussian" else acting_policy(snapshot)
 
 
 class Acting:

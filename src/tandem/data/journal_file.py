@@ -127,7 +127,10 @@ def check_header(path: Path) -> None:
 
 def storage_error(problem: sqlite3.Error, path: Path) -> Exception:
     """The error that a person reads, for an SQLite failure. A programming mistake is returned unchanged."""
-    name = getattr(problem, "sqlite_errorname", "")
+    try:
+        name = problem.sqlite_errorname
+    except AttributeError:  # raised by Python's sqlite3 itself, not by SQLite
+        name = ""
     # A file-size limit or a quota is not SQLITE_FULL but a failed write.
     if name == "SQLITE_FULL" or name.startswith(("SQLITE_IOERR_WRITE", "SQLITE_IOERR_FSYNC", "SQLITE_IOERR_SHM", "SQLITE_IOERR_TRUNCATE")):
         return StorageFull(

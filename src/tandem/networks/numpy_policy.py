@@ -9,7 +9,7 @@ import numpy as np
 
 from tandem.errors import SpecMismatch
 from tandem.networks.normaliser import normalised
-from tandem.types import OBSERVATION_CLIP
+from tandem.types import OBSERVATION_CLIP, PolicySnapshot
 
 LAYER_NORM_EPSILON = 1e-6
 LOG_STD_SOFTNESS = 0.5
@@ -47,6 +47,16 @@ class ActingPolicy(Protocol):
     def mode(self, x: np.ndarray) -> np.ndarray: ...
 
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
+
+
+def acting_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian:
+    """The forward pass of a policy without memory, by its kind; a policy with memory is refused."""
+    if snapshot.kind == "recurrent_gaussian":
+        raise SpecMismatch(
+            "this policy has recurrent layers: its memory must be kept for it and reset at every episode (`NumpyRecurrent`), "
+            "and this part of Tandem does not do that"
+        )
+    return {"tanh_gaussian": NumpyPolicy, "gaussian": NumpyGaussian}[snapshot.kind](snapshot.parameters)
 
 
 class NumpyPolicy:

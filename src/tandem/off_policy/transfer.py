@@ -65,7 +65,7 @@ def _visited(teacher: NumpyGaussian, spec: Spec, seed: int) -> tuple[np.ndarray,
     The teacher acts with its noise: a clone that has only seen the ideal path does not know what to do off it.
     """
     env, layout, random = make_batch(spec.task, ROWS), Layout(spec), np.random.default_rng([seed, 5])
-    observation, _ = env.reset(seed=episode_seeds(seed, "transfer", ROWS))  # pyright: ignore[reportArgumentType]
+    observation, _ = env.reset(seed=episode_seeds(seed, "transfer", ROWS))
     episode = np.arange(ROWS)
     seen, wanted, episodes, stds = [], [], [], []
     while len(seen) * ROWS < STEPS:

@@ -56,7 +56,7 @@ class Collector:
     def begin(self, start: int = 0) -> None:
         """New episodes in all environments. `start` counts the starts of this run: each has seeds of its own."""
         seeds = episode_seeds(self._config.seed, "training", self._config.num_envs, start)
-        observation, _ = self.env.reset(seed=seeds)  # pyright: ignore[reportArgumentType]
+        observation, _ = self.env.reset(seed=seeds)
         self._raw = self._flatten(observation, "the first observation")
         self._memory = np.zeros_like(self._memory)
         if self._config.init_at_random_ep_len:
