@@ -119,7 +119,7 @@ def pack_transition(transition: Transition) -> bytes:
 
 
 def unpack_transition(data: bytes, source: str, seq: int) -> Transition:
-    """Rebuild a transition; types are checked here, shapes against a spec by whoever trusts it with a learner."""
+    """Rebuild a transition; types are checked here, shapes later, against the spec (`data.validation`)."""
     # A step has three maps and no list; a hostile one of a million empty ones would take a hundred times its size in memory.
     count = _Count(16)
     record = unpack(data, max_array_len=1000, max_map_len=1000, object_hook=count, list_hook=count)

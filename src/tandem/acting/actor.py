@@ -97,7 +97,7 @@ class Actor:
         self._random = np.random.default_rng([seed, 1])
         self._random_steps = random_steps
         self.steps = 0
-        """Of the environments, all rows together."""
+        """Steps of the environments so far, all rows together."""
         self.snapshot: PolicySnapshot | None = None
         """The policy that it acts with."""
         self._policy: ActingPolicy | None = None

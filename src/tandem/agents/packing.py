@@ -62,7 +62,7 @@ class Samples(NamedTuple):
     actions: Numbers
     """(batch, action_dim) as they were drawn, before clipping"""
     old: PolicyOutputs
-    """of the networks before this update"""
+    """Outputs of the networks before this update."""
     advantages: Numbers
     """(batch,)"""
     returns: Numbers

@@ -21,7 +21,7 @@ class EpisodeRecorder:
     spec: Spec
     source: str
     seq: int = 0
-    """Of the next step; never used twice for one source."""
+    """Number of the next step; never used twice for one source."""
     episode: int = -1
     step: int = 0
     observation: Observation | None = None

@@ -33,7 +33,7 @@ from tandem.types import Spec, Transition
 TAIL = 1000
 BLOCKS, BLOCK = 30, 40
 SAMPLE_BYTES = 20 * 2**20
-"""Of the journal at most this much is read: steps with images are large."""
+"""At most this much of the journal is read: steps with images are large."""
 MAX_ROWS = 10_000
 NEWEST_ROWS = 2000
 DEMO_ROWS = 5000
@@ -120,7 +120,7 @@ class Records:
     # ---- what it is
 
     def setting(self, name: str, default: Any = None) -> Any:
-        """Of the run, or of its agent."""
+        """A setting of the run, or of its agent."""
         agent = self.config.get("agent") or {}
         return self.config.get(name, agent.get(name, default))
 
@@ -185,7 +185,7 @@ class Records:
 
     @property
     def started_at(self) -> float | None:
-        """Of the newest start."""
+        """When the run was last started."""
         return next((event["time"] for event in reversed(self.events) if event.get("kind") in ("started", "resumed")), None)
 
     @functools.cached_property
@@ -213,7 +213,7 @@ class Records:
 
     @functools.cached_property
     def success(self) -> float | None:
-        """Of the newest training episodes."""
+        """Success of the newest training episodes."""
         for name in ("environment/episode/success", "Train/mean_success"):
             values = self.newest(name)
             if len(values):
@@ -221,7 +221,7 @@ class Records:
         return None
 
     def success_at(self, learner_step: int) -> float | None:
-        """Of the training episodes, as last logged up to this learner step; None before that was reached, or before one had ended."""
+        """Success of the training episodes, as last logged up to this learner step; None before that step or before the first end."""
         if self.clocks.learner_step < learner_step:
             return None
         found = [self.series(name) for name in ("environment/episode/success", "Train/mean_success")]
@@ -300,7 +300,7 @@ def _metrics(path: Path) -> list[dict[str, Any]]:
 
 
 def _summary(run: RunFolder) -> dict[str, Any] | None:
-    """Of the last end, unless the run has gone on since."""
+    """The summary of the last end, unless the run has gone on since."""
     ended, logged = run.summary_file, run.metrics_file
     if ended.exists() and logged.exists() and logged.stat().st_mtime > ended.stat().st_mtime + 5:
         return None

@@ -20,7 +20,7 @@ from tandem.types import Continuous, Entry, Observation, Spec
 WAIT = (20, 30)
 """Steps from the lamp to the signal, both included in what may be drawn."""
 CORNER = 0.2
-"""Of the lamps, from the middle of the plate along both axes (m)."""
+"""Distance of the lamps from the middle of the plate along both axes (m)."""
 HIDDEN = -0.15
 """Height of the lamp that is not lit: below the plate (m)."""
 SPEC = Spec(

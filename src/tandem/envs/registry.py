@@ -62,7 +62,7 @@ class Registered:
     corrector: Callable[[int | None], Expert] | None = None
     """What that stand-in does when it helps, if not what the expert does."""
     limits: LimitSettings = field(default_factory=LimitSettings)
-    """Of a robot that does this task, unless a file says otherwise."""
+    """Limits of a robot that does this task, unless a file says otherwise."""
     practice: bool = False
     """Whether there are easier episodes, and other physics, to practise with (`Practice`)."""
 

@@ -167,7 +167,7 @@ def _preset_for(task: str) -> str:
 
 def ppo_config_of(run: RunFolder) -> OnPolicyConfig:
     """The configuration a run was started with."""
-    saved = {"rnd": {}} | run.settings_of("ppo")  # runs of before there was any have none of it
+    saved = {"rnd": {}} | run.settings_of("ppo")  # older runs have no such setting
     for part, kind in ((saved, OnPolicyConfig), (saved["agent"], PPOConfig), (saved["rnd"], RNDConfig)):
         unknown = set(part) - {field.name for field in dataclasses.fields(kind)}
         if unknown:

@@ -155,7 +155,7 @@ class OnPolicyRun:
             "collector": self.collector.state() if simulations else self.collector.without_simulations(),
             "critic_memory": self.estimator.critic_memory,
             "random": json.dumps(self._random.bit_generator.state),
-            "hindsight": self.estimator.state(),  # the key that all checkpoints have
+            "advantages": self.estimator.state(),
             "curiosity": None if self.curiosity is None else self.curiosity.state(),
             "progress": self.campaign.state(),
         }
@@ -178,7 +178,7 @@ class OnPolicyRun:
         self.state = self.agent.from_arrays(self.state, checkpoint.agent)
         self.collector.restore(loops["collector"], self.run.incarnation)
         self._random.bit_generator.state = json.loads(loops["random"])
-        self.estimator.restore(loops["hindsight"])
+        self.estimator.restore(loops["advantages"] if "advantages" in loops else loops["hindsight"])  # the name in older checkpoints
         if self.curiosity is not None and loops.get("curiosity") is not None:
             self.curiosity.restore(loops["curiosity"])
         exact = loops["collector"].get("env") is not None

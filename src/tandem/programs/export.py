@@ -167,7 +167,7 @@ def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x:
 def _refuse_difference(name: str, told: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, first: int) -> None:
     if told.shape != wanted.shape:
         raise ExportMismatch(f"output '{name}' has shape {told.shape} in the file, {wanted.shape} in the live policy. Nothing was written.")
-    wrong = ~(np.abs(told - wanted) <= allowed * np.maximum(1.0, np.abs(wanted)))  # a number that is none is wrong too
+    wrong = ~(np.abs(told - wanted) <= allowed * np.maximum(1.0, np.abs(wanted)))  # NaN is wrong too
     if wrong.any():
         row, place = (int(i) for i in np.argwhere(wrong)[0])
         raise ExportMismatch(

@@ -233,7 +233,7 @@ class RunFolder:
 
 
 def _kind_of_old(settings: Mapping[str, Any]) -> Kind:
-    """Of a folder from before `kind` was written down: each kind had settings that no other has."""
+    """The kind of an older folder, which does not say it: each kind has settings that no other has."""
     known: dict[str, Kind] = {"steps_per_update": "rlpd", "num_steps_per_env": "ppo", "teacher": "distill", "hidden": "bc"}
     for setting, kind in known.items():
         if setting in settings:

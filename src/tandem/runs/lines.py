@@ -79,7 +79,7 @@ class Tail:
 
     @classmethod
     def from_end(cls, path: Path) -> Tail:
-        """Of a file whose present rows are of no interest."""
+        """Start at the end of a file, without its present rows."""
         return cls(path, path.stat().st_size if path.exists() else 0)
 
     def rows(self, max_bytes: int = CHUNK, max_rows: int | None = None) -> list[Row]:

@@ -31,7 +31,7 @@ class Mapping:
     """One person's way to steer one kind of action."""
 
     axes: tuple[str, ...]
-    """Of the action, in its order."""
+    """Axes of the action, in its order."""
     speed: float
     fine_speed: float
     dead_zone: float

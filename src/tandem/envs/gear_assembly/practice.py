@@ -20,7 +20,7 @@ STEP_UP, STEP_DOWN = 0.1, 0.05
 ON_THE_PEG = 0.4
 """The level at which an episode begins at the peg's tip."""
 LOWEST_START = 3e-3
-"""Of the gear's bottom over the board at level 0 (m)."""
+"""Height of the gear's bottom over the board at level 0 (m)."""
 
 
 class Levels:

@@ -25,7 +25,7 @@ TEETH = 16
 PITCH = 2 * np.pi / TEETH
 """Angle from one tooth to the next (rad)."""
 SIDES = 12
-"""Of the bore; with eight the corners forgive another 0.4 mm."""
+"""Sides of the bore; with eight the corners allow another 0.4 mm."""
 NEIGHBOURS = ((0.0, 1.0), (0.0, -1.0))
 """Directions from the peg to the mounted gears, in the board's axes."""
 TOOTH_FRICTION = 0.2

@@ -32,7 +32,7 @@ class GearOptions:
 
     start_xy: float = 27 * MM
     start_height: tuple[float, float] = (20 * MM, 40 * MM)
-    """Of the gear's bottom over the peg's tip."""
+    """Height of the gear's bottom over the peg's tip."""
     start_yaw: float = 10 * DEGREE
     start_tilt: float = 3 * DEGREE
     board_xy: float = 20 * MM
@@ -42,7 +42,7 @@ class GearOptions:
     measured_z_error: float = 0.5 * MM
     measured_yaw_error: float = 1 * DEGREE
     measured_phase_error: float = 0.25
-    """Of the neighbours' phase, in pitches."""
+    """Error of the neighbours' measured phase, in pitches."""
     force_noise: float = 0.3
     """Standard deviation per control step (N)."""
     torque_noise: float = 0.005
