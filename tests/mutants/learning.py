@@ -234,8 +234,8 @@ MUTANTS = [
     Mutant(
         "success_is_forgotten",
         "acting/evaluate.py",
-        '        success |= info["success"]\n',
-        '        success = info["success"]\n',
+        "        success |= step.success\n",
+        "        success = step.success\n",
         (EVALUATE,),
     ),
     Mutant("the_interval_has_no_width", "acting/evaluate.py", "z: float = 1.96", "z: float = 0.0", (EVALUATE,)),

@@ -91,16 +91,6 @@ def _complete(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and path.name.isdigit())
 
 
-def storable_simulation(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of simulations as msgpack can hold it: random streams have 128-bit integers, and go as JSON."""
-    return {**state, "streams": json.dumps(state["streams"])}
-
-
-def stored_simulation(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """What `storable_simulation` was given."""
-    return {**saved, "streams": json.loads(saved["streams"])}
-
-
 def write_policy(path: Path, snapshot: PolicySnapshot, spec: Spec, **notes: Any) -> None:
     """Acting parameters with the spec they are for, the version, a checksum, and notes on how they were learned."""
     metadata = {
