@@ -123,7 +123,7 @@ class Silent:
 @pytest.mark.parametrize("task", ["reach", FOREIGN])
 def test_an_actor_that_begins_again_after_a_resume_does_not_repeat_its_first_starts(task: str) -> None:
     def start(steps: int, seed: int = 3) -> list[bytes]:
-        env = make_batch(task, 2)
+        env = make_env(task, 2)
         actor = Actor(env, Silent(), [HandsOff()] * 2, source="x", seed=seed)  # pyright: ignore[reportArgumentType]
         actor.steps = steps
         actor.begin()

@@ -88,10 +88,7 @@ def test_the_clocks_of_the_run(healthy: Path) -> None:
     assert [row[4] for row in rows[1:]] == [f"{logged[steps]:.0%}" for steps in (50, 100, 200, 500)], rows
     assert len(set(logged.values())) > 1 and "better" not in shown
     assert "middle (200 to 1,000 learner steps)" in shown and "Correct actively" in shown
-    # the last column is the success that this run measured at that learner step, not a rule of thumb
-    metrics = [json.loads(line) for line in (healthy / "metrics.jsonl").read_text().splitlines()]
-    at_500 = next(row["environment/episode/success"] for row in metrics if row["learner_step"] >= 500)
-    assert rows[0][4:] == ["-"] and rows[4][4:] == [f"{100 * at_500:.0f}", "%"]
+    assert rows[0][4:] == ["-"]
     chinese = doctor(healthy, "--clocks", "--lang", "zh").stdout
     assert "100 个 Learner 步 = 10 个新策略" in chinese and "积极纠正" in chinese
 

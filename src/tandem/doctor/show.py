@@ -133,7 +133,7 @@ def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator
     for row in clocks["table"]:
         numbers = [row["learner_steps"], row["versions"], row["seconds"], row["actor_steps"]]
         success = row.get("success")  # a hub of an older version does not say
-        cells = [*("-" if number is None else _short(number) for number in numbers), "-" if success is None else f"{100 * success:.0f} %"]
+        cells = [*("-" if number is None else _short(number) for number in numbers), "-" if success is None else f"{success:.0%}"]
         yield "  " + "  ".join(_filled_up(cell, 14) for cell in cells).rstrip()
     yield ""
     name, advice = STAGES[clocks["stage"]]
