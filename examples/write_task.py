@@ -16,7 +16,7 @@ import numpy as np
 
 import tandem
 from tandem.envs.task import Judgement, Rows, Task, ids
-from tandem.types import Entry, Observation, Spec
+from tandem.types import Continuous, Entry, Observation, Spec
 
 NEAR = 0.03
 """Distance from the mark that counts as success (m)."""
@@ -40,7 +40,7 @@ class Push(Task):
             "puck": Entry((2,), unit="m, m/s", scale=(0.5, 0.5), meaning="place and speed on the rail"),
             "to_mark": Entry((1,), unit="m", scale=0.5, meaning="from the puck to the mark"),
         },
-        action=Entry((1,), unit="N", scale=4.0, meaning="force on the puck"),
+        action=(Continuous("force", 1, unit="N", scale=4.0, meaning="force on the puck"),),
         control_hz=10.0,
         max_episode_steps=60,
         return_range=(0.0, 1.0),

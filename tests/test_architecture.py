@@ -11,6 +11,7 @@ PACKAGE = Path(tandem.__file__).parent
 ORDER = (
     "errors",
     "seeding",
+    "types",
     "codec",
     "observations",
     "actions",
