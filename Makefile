@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install browser train test test-fast chaos release-check check format bench clean
@@ -22,10 +23,10 @@ train: install ## record 25 demonstrations of the gear assembly and learn it
 	$(BIN)/tandem train gear_assembly --scripted-demos 25
 
 test: install browser check ## lint, types and all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest $(PARALLEL)
 
 test-fast: install ## the tests without processes, browser and training (at most 90 s on 2 cores)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"
 
 browser: # for the tests of the page, where it can be installed; they say what is missing otherwise
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 \
