@@ -52,7 +52,7 @@ def rows(run: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def lived(run: Path) -> list[dict[str, Any]]:
+def recorded_rows(run: Path) -> list[dict[str, Any]]:
     """Rows without what depends on the speed of the machine."""
     unlike = ("wall_s", "incarnation", "clock/learner_step_ms")
     return [{name: value for name, value in row.items() if name not in unlike} for row in rows(run)]
@@ -85,7 +85,7 @@ def test_a_run_in_two_parts_logs_the_same_rows(tmp_path: Path) -> None:
     run(replace(SMALL, max_steps=125), tmp_path / "parts", resume=True)
     # the stop keeps its latest policy under a number of its own, so the versions after it are one higher
     versions = {"policy_version": None, "clock/policy_lag": None}
-    parts, whole = ([row | versions for row in lived(tmp_path / name)] for name in ("parts", "whole"))
+    parts, whole = ([row | versions for row in recorded_rows(tmp_path / name)] for name in ("parts", "whole"))
     assert parts == whole
 
 

@@ -156,9 +156,9 @@ class Records:
     def clocks(self) -> Clocks:
         """The newest word on each of the three."""
         live = self.live.clocks.to_json() if self.live is not None else None
-        told: list[Mapping[str, Any]] = [row for row in (*self.rows[-1:], self.summary, live) if row]
+        known: list[Mapping[str, Any]] = [row for row in (*self.rows[-1:], self.summary, live) if row]
         newest = {
-            name: max((int(row.get(name, 0)) for row in told), default=0) for name in ("learner_step", "actor_step", "policy_version")
+            name: max((int(row.get(name, 0)) for row in known), default=0) for name in ("learner_step", "actor_step", "policy_version")
         }
         if self.journal is not None:
             newest["actor_step"] = max(newest["actor_step"], self.journal.accepted)

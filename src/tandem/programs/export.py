@@ -146,9 +146,9 @@ def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observatio
     # a float32 has seven digits: what is computed of larger numbers is known to fewer decimals
     allowed = TOLERANCE * np.maximum(1.0, np.abs(live.seen(x)).max(axis=1, keepdims=True))
     for rows in (slice(0, len(x)), slice(0, 1), slice(1, 3)):  # the batch is free
-        told = policy.run({name: values[rows] for name, values in observations.items()}, memory[rows])
+        found = policy.run({name: values[rows] for name, values in observations.items()}, memory[rows])
         for name, wanted in expected.items():
-            _refuse_difference(name, told[name], wanted[rows], allowed[rows], rows.start)
+            _refuse_difference(name, found[name], wanted[rows], allowed[rows], rows.start)
     return float(np.abs(policy.mode(observations, memory)[0] - expected["action"])[:ROWS].max())
 
 
@@ -164,14 +164,16 @@ def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x:
     return {"action": action, "command": action * ActionLayout.of(spec).scales, "mean": mean, "std": std, **after}
 
 
-def _refuse_difference(name: str, told: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, first: int) -> None:
-    if told.shape != wanted.shape:
-        raise ExportMismatch(f"output '{name}' has shape {told.shape} in the file, {wanted.shape} in the live policy. Nothing was written.")
-    wrong = ~(np.abs(told - wanted) <= allowed * np.maximum(1.0, np.abs(wanted)))  # NaN is wrong too
+def _refuse_difference(name: str, found: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, first: int) -> None:
+    if found.shape != wanted.shape:
+        raise ExportMismatch(
+            f"output '{name}' has shape {found.shape} in the file, {wanted.shape} in the live policy. Nothing was written."
+        )
+    wrong = ~(np.abs(found - wanted) <= allowed * np.maximum(1.0, np.abs(wanted)))  # NaN is wrong too
     if wrong.any():
         row, place = (int(i) for i in np.argwhere(wrong)[0])
         raise ExportMismatch(
-            f"output '{name}' differs, first at observation {first + row}, number {place}: {told[row, place]:.8g} in the file, "
+            f"output '{name}' differs, first at observation {first + row}, number {place}: {found[row, place]:.8g} in the file, "
             f"{wanted[row, place]:.8g} in the live policy, allowed {allowed[row, 0]:.1g}. Nothing was written. This is a fault of the "
             f"export or of the installed onnxruntime, not of the policy."
         )

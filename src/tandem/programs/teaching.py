@@ -132,7 +132,7 @@ class Teacher:
         self.steps, self.transitions, self.returns = 0, [], np.zeros(1)
         self.observation: Observation = {}
         self.tell: Callable[[RecordingView], None] = lambda state: None
-        """Told how far it is: kept, wanted and phase, for the hub's live state."""
+        """Called with the progress (kept, wanted and phase), for the hub's live state."""
 
     @property
     def place(self) -> tuple[int, int]:

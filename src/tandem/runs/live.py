@@ -21,8 +21,8 @@ class _View:
     """Reads itself from a mapping with more or fewer fields than its own."""
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        return cls(**{item.name: told[item.name] for item in dataclasses.fields(cls) if item.name in told})
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**{item.name: data[item.name] for item in dataclasses.fields(cls) if item.name in data})
 
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -74,9 +74,9 @@ class HubView(_View):
     strangers_turned_away: int = 0
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
         parts = {"trainer": TrainerView, "policy": PolicyView, "journal": JournalView}
-        return super().from_json({**told, **{name: part.from_json(told[name]) for name, part in parts.items()}})
+        return super().from_json({**data, **{name: part.from_json(data[name]) for name, part in parts.items()}})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,9 +142,9 @@ class ClockView(_View):
         return dataclasses.replace(self, relations=relations(steps_per_update, pace))
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> Self:
-        every = told.get("steps_per_update")
-        seen = super().from_json({name: value for name, value in told.items() if name != "relations"})
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        every = data.get("steps_per_update")
+        seen = super().from_json({name: value for name, value in data.items() if name != "relations"})
         return seen if not every else dataclasses.replace(seen, relations=seen.related(int(every)).relations)
 
     def to_json(self) -> dict[str, Any]:
@@ -184,29 +184,29 @@ class LiveView:
         return [actor for actor in self.actors if actor.connected]
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> LiveView:
+    def from_json(cls, data: Mapping[str, Any]) -> LiveView:
         """Raises ValueError if it is not a live view."""
         try:
             return cls(
-                told["time"],
-                HubView.from_json(told["status"]),
-                ClockView.from_json(told["clocks"]),
-                [ActorView.from_json(actor) for actor in told["actors"]],
-                bool(told.get("closed")),
-                RecordingView.from_json(told["recording"]) if told.get("recording") else None,
+                data["time"],
+                HubView.from_json(data["status"]),
+                ClockView.from_json(data["clocks"]),
+                [ActorView.from_json(actor) for actor in data["actors"]],
+                bool(data.get("closed")),
+                RecordingView.from_json(data["recording"]) if data.get("recording") else None,
             )
         except (KeyError, TypeError, AttributeError) as problem:
             raise ValueError(f"not a live view: {type(problem).__name__}: {problem}") from None
 
     def to_json(self) -> dict[str, Any]:
-        told = {
+        data = {
             "time": self.time,
             "status": self.status.to_json(),
             "clocks": self.clocks.to_json(),
             "actors": [actor.to_json() for actor in self.actors],
             "closed": self.closed,
         }
-        return told if self.recording is None else told | {"recording": self.recording.to_json()}
+        return data if self.recording is None else data | {"recording": self.recording.to_json()}
 
 
 def read_live(path: Path) -> LiveView | None:
