@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from tandem.acting.actor import Actor
+from tandem.acting.limits import Limits
 from tandem.acting.rewards import Label, PersonReward, reward_source
+from tandem.actions import ActionLayout
+from tandem.envs.limits import LimitSettings
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError
 from tandem.link.messages import EpisodeEnd
@@ -48,6 +51,16 @@ def test_the_same_holds_in_our_simulations() -> None:
         ball = end.observation["to_ball"] + end.observation["tcp_position"]
         np.testing.assert_allclose(end.next_observation["to_ball"] + end.next_observation["tcp_position"], ball, atol=1e-6)
         assert not np.allclose(following.observation["to_ball"] + following.observation["tcp_position"], ball, atol=1e-3)
+
+
+def test_limits_change_the_action_that_is_executed_and_stored() -> None:
+    """The policy asks for 0.8; the speed limit allows 0.1."""
+    spec = counters(1)[0].spec
+    limits = Limits(spec, LimitSettings(speed=(0.1 * float(ActionLayout.of(spec).scales[0]) * spec.control_hz,)))
+    actor, link = acting(1, Link(steady(0.8)), limits=limits)
+    turns(actor, 2)
+    np.testing.assert_allclose([step.action[0] for step in link.sent], 0.1, atol=1e-3)
+    assert limits.counts["speed"] == 2
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -320,9 +320,9 @@ def test_the_journal_holds_what_the_page_saw(visitor: Visitor, run: Path) -> Non
         seen.setdefault(steps - 1, (who, action))  # the first after the step; later ones show the same robot standing still
     last = max(seen)
     journal = wait_for(lambda: (held := stored(run)) and last in held and held, 40, what="the journal has the last of them")
-    lived = range(min(seen), last + 1)
-    assert sum(seq in seen for seq in lived) > 0.95 * len(lived), "views are missing"  # a busy browser may miss one
-    by_person = {seq for seq in lived if journal[seq].intervened}
+    stepped = range(min(seen), last + 1)
+    assert sum(seq in seen for seq in stepped) > 0.95 * len(stepped), "views are missing"  # a busy browser may miss one
+    by_person = {seq for seq in stepped if journal[seq].intervened}
     assert by_person and {seq for seq in seen if seen[seq][0] == "person"} == by_person & seen.keys()
     for seq, (_, action) in seen.items():
         assert np.allclose(journal[seq].action, action, atol=1e-4), seq
@@ -345,10 +345,10 @@ def test_the_run_is_stopped_from_the_page_and_its_episodes_stay(context: Any, vi
         marked.click()
         reader.until("tandem.browser.episode?.success")
         episode = reader.tab.evaluate("tandem.browser.episode")
-        lived = [step for step in stored(run).values() if step.episode == episode["episode"]]
-        assert episode["by_person"] == [step.intervened for step in lived] and any(episode["by_person"])
-        assert np.allclose(episode["actions"], [step.action for step in lived], atol=1e-4)
-        assert np.allclose(episode["path"][:-1], [step.observation["tcp_pose"][:3] for step in lived], atol=1e-4)
+        stepped = [step for step in stored(run).values() if step.episode == episode["episode"]]
+        assert episode["by_person"] == [step.intervened for step in stepped] and any(episode["by_person"])
+        assert np.allclose(episode["actions"], [step.action for step in stepped], atol=1e-4)
+        assert np.allclose(episode["path"][:-1], [step.observation["tcp_pose"][:3] for step in stepped], atol=1e-4)
         reader.tab.evaluate("tandem.browser.go(1)")
         assert reader.tab.inner_text("#at-text").startswith("step 1 of")
         reader.tab.select_option("#file", "demos0")

@@ -69,14 +69,14 @@ def test_every_sampled_row_is_one_of_the_last_inserted_whole(capacity, numbers, 
 @given(capacity=st.integers(1, 12), total=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
 def test_a_replay_filled_again_with_its_last_rows_samples_the_same(capacity, total, seed):
     steps = [moment(number) for number in range(total)]
-    lived, refilled = Replay(WIDE, capacity), Replay(WIDE, capacity)
-    lived.extend(steps)
+    stepped, refilled = Replay(WIDE, capacity), Replay(WIDE, capacity)
+    stepped.extend(steps)
     refilled.extend(steps[-capacity:])
-    one, other = (rows_of(replay.sample(np.random.default_rng(seed), 64)) for replay in (lived, refilled))
+    one, other = (rows_of(replay.sample(np.random.default_rng(seed), 64)) for replay in (stepped, refilled))
     assert one == other
-    lived.insert(moment(77))
+    stepped.insert(moment(77))
     refilled.insert(moment(77))
-    assert all_rows(lived) == all_rows(refilled)
+    assert all_rows(stepped) == all_rows(refilled)
 
 
 def test_a_segment_cut_out_of_an_episode_keeps_its_own_observations():

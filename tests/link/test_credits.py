@@ -72,7 +72,7 @@ class World:
         self.rows, self.u, self.starts = rows, u, training_starts
         self.random = random.Random(seed)
         self.learner_step = self.stored = 0
-        self.lived = [0] * len(rows)
+        self.stepped = [0] * len(rows)
         self.acknowledged = [0] * len(rows)
         self.accounts = [Account(row) for row in rows]
         self.limit = [0] * len(rows)
@@ -89,7 +89,7 @@ class World:
         return self.stored >= self.starts and self.learner_step <= (self.stored - self.starts) * self.u + 1
 
     def can_step(self, i: int) -> bool:
-        return i not in self.paused and self.lived[i] + self.rows[i] <= self.limit[i]
+        return i not in self.paused and self.stepped[i] + self.rows[i] <= self.limit[i]
 
     def allowed(self) -> float:
         return self.starts + self.learner_step / self.u + burst(sum(self.rows), self.u)
@@ -97,23 +97,23 @@ class World:
     def one_thing(self) -> bool:
         """Something that can happen, happens; False if nothing can any more."""
         possible = [("step", i) for i in range(len(self.rows)) if self.can_step(i)]
-        possible += [("store", i) for i in range(len(self.rows)) if self.lived[i] > self.acknowledged[i]]
+        possible += [("store", i) for i in range(len(self.rows)) if self.stepped[i] > self.acknowledged[i]]
         if self.can_learn():
             possible.append(("learn", 0))
         if not possible:
             return False
         what, i = self.random.choice(possible)
         if what == "step":
-            self.lived[i] += self.rows[i]
+            self.stepped[i] += self.rows[i]
         elif what == "store":
-            count = self.random.randint(1, self.lived[i] - self.acknowledged[i])
+            count = self.random.randint(1, self.stepped[i] - self.acknowledged[i])
             self.acknowledged[i] += count
             self.accounts[i].acknowledge(count)
             self.stored += count
         else:
             self.learner_step += 1
         self.divide()
-        assert sum(self.lived) <= self.allowed(), "more was lived than is allowed"
+        assert sum(self.stepped) <= self.allowed(), "more was stepped than is allowed"
         given = sum(account.outstanding for account in self.accounts)
         assert given <= max(0, math.floor(self.allowed()) - self.stored), "more was given than is left"
         return True
@@ -127,7 +127,7 @@ def test_credit_never_exceeds_the_limit_and_never_deadlocks(u: float, rows: list
     for _ in range(3000):
         assert world.one_thing(), f"stuck at {world.learner_step} learner steps, {world.stored} stored"
     assert world.learner_step > 100
-    per_row = [lived / row for lived, row in zip(world.lived, rows, strict=True)]
+    per_row = [stepped / row for stepped, row in zip(world.stepped, rows, strict=True)]
     assert min(per_row) > 0.5 * max(per_row)  # and fair
 
 
@@ -144,7 +144,7 @@ def test_an_actor_that_stands_still_does_not_stop_the_others(rows: list[int], u:
     for _ in range(200):
         assert world.one_thing()
     world.paused = {0}  # a person has taken that one's robot, with whatever was granted to it
-    before = sum(world.lived[1:])
+    before = sum(world.stepped[1:])
     for _ in range(2000):
         assert world.one_thing(), "the others are stuck"
-    assert sum(world.lived[1:]) > before
+    assert sum(world.stepped[1:]) > before

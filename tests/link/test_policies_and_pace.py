@@ -170,15 +170,15 @@ def test_fast_actors_never_exceed_what_is_allowed_and_never_stand_still(
     before = hub.api("status")["journal"]["accepted"]
     trainer = Trainer(hub.run, u, before + 20)
     trainer.end.beat(learner_step=0, phase="filling", steps_before=trainer.starts, updates_per_actor_step=u)
-    lived, lock = [0], threading.Lock()
+    stepped, lock = [0], threading.Lock()
     limit = burst(rows * actors, u)
 
     def live(actor) -> None:
         for number in range(400 // (rows * actors)):
-            assert actor.may_step(10), f"stands still: {lived[0]} lived, {trainer.learner_step} learned"
+            assert actor.may_step(10), f"stands still: {stepped[0]} stepped, {trainer.learner_step} learned"
             with lock:
-                lived[0] += rows
-                assert before + lived[0] <= trainer.starts + trainer.learner_step / u + limit
+                stepped[0] += rows
+                assert before + stepped[0] <= trainer.starts + trainer.learner_step / u + limit
             actor.send([step(number, f"{actor.source}.{row}") for row in range(rows)])
 
     ends = [client(hub, tmp_path, rows=rows, pace="fast") for _ in range(actors)]
@@ -196,7 +196,7 @@ def test_fast_actors_never_exceed_what_is_allowed_and_never_stand_still(
     trainer.stopping = True
     trainer.join()
     assert not problems, problems
-    assert hub.api("status")["journal"]["accepted"] == before + lived[0]
+    assert hub.api("status")["journal"]["accepted"] == before + stepped[0]
 
 
 def _noting(problems: list[BaseException], function, *arguments) -> None:

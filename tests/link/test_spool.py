@@ -96,6 +96,19 @@ def test_an_empty_spool_is_removed_and_a_full_one_stays(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_group_that_was_written_in_part_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool.create(tmp_path, "p1", ABOUT)
+    assert spool.append([record(0)])
+    whole, pwrite = 18 + 3 + 20, os.pwrite
+    with monkeypatch.context() as full:
+        full.setattr(os, "pwrite", lambda file, data, offset: pwrite(file, data[: whole + 5], offset))  # one record and a piece
+        assert not spool.append([record(1), record(2)])
+    spool.close()  # the process ends before it writes again
+    [left] = leftovers(tmp_path, "r1")
+    assert everything(left) == [record(0)] and left.torn == 0, "what was refused must not be sent"
+    left.remove()
+
+
 def test_a_spool_in_use_is_not_taken(spool: Spool, tmp_path: Path) -> None:
     spool.append([record(0)])
     assert list(leftovers(tmp_path, "r1")) == []

@@ -121,8 +121,8 @@ def test_interrupted_resumed_and_interrupted_with_another_ratio(tmp_path: Path, 
         wait_for(lambda start=start: learner_step(run) > start + 40, 60, what="it goes on")
         again.interrupt()
         after = json.loads((run / "summary.json").read_text())
-        learned, lived = after["learner_step"] - before["learner_step"], after["actor_step"] - before["actor_step"]
-        assert learned / lived == pytest.approx(float(ratio), rel=0.6), f"{learned} learner steps and {lived} actor steps"
+        learned, stepped = after["learner_step"] - before["learner_step"], after["actor_step"] - before["actor_step"]
+        assert learned / stepped == pytest.approx(float(ratio), rel=0.6), f"{learned} learner steps and {stepped} actor steps"
         before = after
     assert before["policy_version"] > 3
 

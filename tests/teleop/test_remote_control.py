@@ -56,8 +56,8 @@ def test_viewers_get_twelve_views_a_second_however_fast_the_robot_is(tmp_path: P
         wait_for(lambda: seen, what="a view")
         before, steps = len(seen), seen[-1].steps
         time.sleep(2.0)
-        shown, lived = len(seen) - before, seen[-1].steps - steps
-    assert 6 <= shown <= 27 and lived > 3 * shown
+        shown, stepped = len(seen) - before, seen[-1].steps - steps
+    assert 6 <= shown <= 27 and stepped > 3 * shown
 
 
 def test_one_page_steers_at_a_time_and_the_others_get_the_reason(rig: Rig) -> None:

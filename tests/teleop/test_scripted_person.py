@@ -97,7 +97,7 @@ def test_the_same_seed_helps_at_the_same_moments_and_a_saved_one_goes_on() -> No
     def life(steps: int, saved_at: int | None = None) -> list[tuple[bool, bytes]]:
         env = make("gear_assembly")
         [one] = scripted_people(env.get_wrapper_attr("task_spec"), 1, 5)
-        chance, lived = RandomActions(ActionLayout([Continuous("arm", 6)]), 0), []
+        chance, stepped = RandomActions(ActionLayout([Continuous("arm", 6)]), 0), []
         observation, _ = env.reset(seed=1)
         one.reset()
         for step in range(steps):
@@ -106,12 +106,12 @@ def test_the_same_seed_helps_at_the_same_moments_and_a_saved_one_goes_on() -> No
                 [one] = scripted_people(env.get_wrapper_attr("task_spec"), 1, 99)  # another life, until it remembers this one
                 one.restore(memory)
             action, by_person = one.decide(observation, chance.decide(observation)[0])
-            lived.append((by_person, action.tobytes()))
+            stepped.append((by_person, action.tobytes()))
             observation, _, terminated, truncated, _ = env.step(action)
             if terminated or truncated:
                 observation, _ = env.reset(seed=step)
                 one.reset()
-        return lived
+        return stepped
 
     first = life(120)
     assert any(helped for helped, _ in first) and not all(helped for helped, _ in first)
