@@ -260,10 +260,15 @@ class Step:
     """The parts of the reward by name, (N,) each, where it has any."""
     seconds: float = 0.0
     """Wall time that the step took, as the environment measured it."""
+    lost: np.ndarray | None = None
+    """(N,) bool: no step was made in this row, for its episode is gone (a served environment was restarted): it is cut off after the
+    step before, and what this row shows is not a transition. None: no row is lost."""
 
     @property
     def ended(self) -> np.ndarray:
-        return self.terminated | self.truncated
+        """The row has to be reset before its next step."""
+        ended = self.terminated | self.truncated
+        return ended if self.lost is None else ended | self.lost
 
 
 @dataclass(frozen=True)
