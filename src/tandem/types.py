@@ -165,6 +165,12 @@ class Spec:
         )
 
 
+def environment_id(task: str) -> str:
+    """The environment behind a name, whatever Python runs it: `serve:PYTHON:module:Id` is `module:Id`, with the same data."""
+    parts = task.split(":", 2)
+    return parts[2] if parts[0] == "serve" and len(parts) == 3 else task
+
+
 def _entry_from_json(data: Mapping[str, Any]) -> Entry:
     return Entry(
         shape=tuple(int(n) for n in data["shape"]),
@@ -224,7 +230,7 @@ def _action_numbers(action: tuple[ActionPart, ...]) -> Any:
 
 def _numbers_of(spec: Spec) -> dict[str, Any]:
     return {
-        "task": spec.task,
+        "task": environment_id(spec.task),
         "action": _action_numbers(spec.action),
         "control_hz": float(spec.control_hz),
         "max_episode_steps": spec.max_episode_steps,

@@ -22,6 +22,7 @@ from tandem.envs.autoreset import AutoresetEnv
 from tandem.envs.foreign import ForeignBatch, GymnasiumEnv
 from tandem.envs.limits import LimitSettings
 from tandem.envs.served.names import is_served, open_served
+from tandem.envs.served.server import make_environment
 from tandem.envs.shaping import Reward
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Practice, Task
@@ -195,6 +196,11 @@ def make(
     """The same, one environment behind Gymnasium's interface."""
     env = make_env(name, reward=reward, render=render_mode is not None, camera=camera, size=size)
     return SingleEnv(env, render_mode=render_mode)
+
+
+def make_bare(name: str, *, render: bool = False) -> Any:
+    """A foreign environment as it is, for somebody who serves it."""
+    return _gymnasium(name, lambda: make_environment(name, render))
 
 
 def spec_for(name: str) -> Spec:
