@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.proxy import Proxy
 from tandem.codec import pack, unpack
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.registry import make_batch, make_env, registered, spec_for
@@ -28,7 +29,6 @@ from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, EnvironmentFailed, EpisodeLost, RenderingUnavailable, ServedError, UnknownTaskError
 from tandem.testing import TaskEnvContract
 from tests.envs import served_worlds
-from tests.envs.proxy import Proxy
 
 HERE = Path(__file__).parent
 TOKEN = "a-token-of-the-tests"
@@ -93,6 +93,8 @@ class TestInThisProcess(TaskEnvContract):
 
 
 class TestInAProcessOfOurs(TaskEnvContract):
+    max_rows = 2  # each is a process
+
     def make_env(self, num_envs: int) -> TaskEnv:
         return make_env(local("Rail-v0"), num_envs)
 
@@ -247,7 +249,7 @@ def test_both_ends_pack_the_same_bytes() -> None:
     for mine, theirs in zip(unpack(server.pack(record))["arrays"], server.unpack(pack(record))["arrays"], strict=True):
         assert np.array_equal(mine, theirs) and mine.dtype == theirs.dtype
     assert unpack(server.pack({"a": server.wire_array(np.zeros(2, np.float16))}))["a"].dtype == np.float64
-    assert unpack(server.pack({"a": np.arange(2, dtype=">f4")}))["a"].tolist() == [0, 1], "the wire is little-endian"
+    assert unpack(server.pack({"a": server.wire_array(np.arange(2, dtype=">f4"))}))["a"].tolist() == [0, 1], "the wire is little-endian"
 
 
 def test_plain_data_leaves_out_what_has_no_encoding() -> None:

@@ -166,7 +166,8 @@ class Actor:
         ]
         if lost is not None:
             self._say(f"[ACTOR] the episodes of the rows {np.flatnonzero(lost).tolist()} are gone: cut off after their last step")
-        self._link.send(self.transitions)
+        if self.transitions:
+            self._link.send(self.transitions)
         self.steps += len(self.transitions)
         self.returns += judged.step.reward
         self._ended |= judged.step.ended

@@ -26,7 +26,7 @@ from tandem.errors import ConfigError, EnvironmentFailed, ServedError, UnknownTa
 
 PREFIX = "serve:"
 _ENDING_S = 5.0
-_REAPED_S = 0.3
+_REAPED_S = 0.05
 """A process that dies closes its connections a moment before its exit code is known."""
 
 

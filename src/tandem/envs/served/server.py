@@ -87,7 +87,8 @@ ENDING_S = 3.0
 """Seconds that an environment has to close after the process that started it is gone."""
 SEND_S = 10.0
 ARRAY_CODE = 1
-DTYPES = ("float32", "float64", "int64", "int32", "int8", "uint8", "bool")
+DTYPES = ("<f4", "<f8", "<i8", "<i4", "|i1", "|u1", "|b1")
+"""What an array may hold, as NumPy writes it; anything else is converted."""
 NO_EPISODE = "this server has no episode of this session: it was restarted, or forgot a client that was gone for too long"
 
 
@@ -195,11 +196,11 @@ def _plain(value: Any, depth: int) -> Any:
 def wire_array(value: Any) -> Any:
     """An array of a dtype that the protocol has."""
     array = np.asarray(value)
-    if array.dtype.name in DTYPES:
+    if array.dtype.str in DTYPES:
         return array
     if array.dtype.kind not in "biuf":
         raise TypeError(f"an array of {array.dtype} cannot be sent; arrays hold numbers")
-    return array.astype({"f": "float64", "b": "bool"}.get(array.dtype.kind, "int64"))
+    return array.astype("<f8" if array.dtype.kind == "f" else "<i8")
 
 
 def wire_observation(observation: Any) -> dict[str, Any]:
@@ -223,9 +224,8 @@ def pack(record: Any) -> bytes:
 
 def _encode(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        little = value.astype(value.dtype.newbyteorder("<"), copy=False)
-        header: Any = msgpack.packb([little.dtype.str, list(value.shape)])
-        return msgpack.ExtType(ARRAY_CODE, bytes([len(header)]) + header + little.tobytes())
+        header: Any = msgpack.packb([value.dtype.str, list(value.shape)])
+        return msgpack.ExtType(ARRAY_CODE, bytes([len(header)]) + header + value.tobytes())
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a {type(value).__name__} cannot be sent")
@@ -240,10 +240,9 @@ def _decode(code: int, payload: bytes) -> Any:
         raise ValueError(f"unknown extension type {code}")
     start = 1 + payload[0]
     name, shape = msgpack.unpackb(payload[1:start])
-    dtype = np.dtype(str(name))
-    if dtype.name not in DTYPES or len(shape) > 8:
-        raise ValueError(f"an array of {dtype} with {len(shape)} axes is not allowed")
-    return np.frombuffer(payload, dtype, -1, start).reshape([int(n) for n in shape])
+    if name not in DTYPES or len(shape) > 8:
+        raise ValueError(f"an array of {name!r} with {len(shape)} axes is not allowed")
+    return np.frombuffer(payload, name, -1, start).reshape(shape)
 
 
 def failure(problem: BaseException, what: str) -> dict[str, Any]:

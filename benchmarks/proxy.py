@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a server: it cuts connections at the moments that a test chooses."""
+"""A TCP proxy in front of a server: it cuts connections at the moments that a test or a benchmark chooses."""
 
 from __future__ import annotations
 
