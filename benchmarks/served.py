@@ -30,6 +30,7 @@ from benchmarks.report import Report
 from tandem.envs.served.client import Address, Deadlines, RemoteEnv, ServedEnv
 from tandem.envs.served.names import open_served
 from tandem.envs.served.process import ServedProcess
+from tandem.envs.served.server import make_environment
 
 TARGETS = {
     "overhead_ms_p50": ("<=", 0.5),
@@ -63,8 +64,7 @@ def step_times(env: gymnasium.Env | ServedEnv, steps: int) -> np.ndarray:
 
 def overhead(name: str, steps: int) -> tuple[float, float]:
     """Median and 99th percentile in milliseconds."""
-    bare = gymnasium.make(f"{MODULE}:{name}", disable_env_checker=True)
-    served = open_served(local(name))
+    bare, served = make_environment(f"{MODULE}:{name}"), open_served(local(name))
     step_times(served, 200)
     times, alone = step_times(served, steps), step_times(bare, steps)
     served.close()
@@ -87,7 +87,7 @@ def machine_noise(milliseconds: float, repeats: int) -> float:
 def broken_connections(disconnects: int, witness: Path) -> tuple[int, int, int]:
     """Steps lost, steps invented, connections that were broken."""
     os.environ["WITNESS"] = str(witness)
-    name = local("Witnessed-v0")
+    name = local("Witnessed")
     process = ServedProcess(name)
     behind = process.address(Deadlines())
     with Proxy(int(behind.uri.rpartition(":")[2])) as proxy:
@@ -134,8 +134,8 @@ def main(steps: int = 3000, disconnects: int = 100, json: bool = False) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     report = Report("served environments", ("figure", "value", "target"), TARGETS)
     figures = report.figures
-    figures["overhead_ms_p50"], figures["overhead_ms_p99"] = overhead("State-v0", steps)
-    figures["image_overhead_ms_p50"], figures["image_overhead_ms_p99"] = overhead("Cameras-v0", steps)
+    figures["overhead_ms_p50"], figures["overhead_ms_p99"] = overhead("State", steps)
+    figures["image_overhead_ms_p50"], figures["image_overhead_ms_p99"] = overhead("Cameras", steps)
     figures["machine_ms_p99"] = machine_noise(figures["overhead_ms_p50"], steps)
     with tempfile.TemporaryDirectory() as folder:
         lost, invented, broken = broken_connections(disconnects, Path(folder) / "witness")

@@ -34,7 +34,11 @@ class Cameras(State):
     """The same, and two pictures of 128 px."""
 
     observation_space = Dict(
-        {"state": Box(-np.inf, np.inf, (39,), np.float64)} | {name: Box(0, 255, (128, 128, 3), np.uint8) for name in ("wrist", "front")}
+        {
+            "state": Box(-np.inf, np.inf, (39,), np.float64),
+            "wrist": Box(0, 255, (128, 128, 3), np.uint8),
+            "front": Box(0, 255, (128, 128, 3), np.uint8),
+        }
     )
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -73,8 +77,3 @@ class Witnessed(gymnasium.Env):
 
     def close(self) -> None:
         self._file.close()
-
-
-gymnasium.register("State-v0", State)
-gymnasium.register("Cameras-v0", Cameras)
-gymnasium.register("Witnessed-v0", Witnessed)
