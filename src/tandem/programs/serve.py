@@ -36,8 +36,8 @@ def serve(
         port: Port to listen on; 0: any free port.
         host: Address to listen on; 0.0.0.0 lets other machines in, and needs a certificate.
         token_file: File with the token that clients must show; made if it does not exist. Default: the variable TANDEM_TOKEN.
-        certificate: TLS certificate (PEM).
-        key: Its key (PEM).
+        certificate: File with the TLS certificate of this machine (PEM).
+        key: File with the key of the certificate (PEM).
         insecure: Allow other machines without TLS.
         render: Let clients ask for pictures.
         grace: Seconds that a client may be gone before motion is stopped.
