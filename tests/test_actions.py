@@ -10,7 +10,7 @@ from tandem.codec import pack_transition, unpack_transition
 from tandem.data.episode import EpisodeRecorder
 from tandem.data.screening import Screen
 from tandem.data.validation import Validator
-from tandem.envs.batch import action_space
+from tandem.envs.spaces import action_space
 from tandem.errors import ActionError, ConfigError
 from tandem.types import Continuous, Discrete, Entry, Spec, Step, Transition
 

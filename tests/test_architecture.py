@@ -97,9 +97,9 @@ def test_nothing_outside_of_envs_names_a_task() -> None:
 
 
 def test_no_object_is_asked_for_attributes_that_it_may_not_have() -> None:
-    """`hasattr`, and a default for what an environment lacks, are left to the file that translates foreign environments."""
+    """`hasattr`, and a default for what an environment lacks, are left to the files that translate foreign environments."""
     for file in PACKAGE.rglob("*.py"):
-        if file.name == "foreign.py":
+        if file.name == "foreign.py" or file == PACKAGE / "envs" / "served" / "server.py":
             continue
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

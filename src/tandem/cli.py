@@ -53,6 +53,7 @@ COMMANDS = {
         "programs.export:export_command", "Write a learned policy as one ONNX file, compared with the policy before it is kept."
     ),
     "play": Command("programs.viewing:play", "Watch a task or a learned policy: in a window, or as a film where there is no screen."),
+    "serve": Command("programs.serve:serve", "Serve an environment to other machines, where it is then called `ws://HOST:PORT`."),
     "tasks": Command("programs.tasks:tasks", "List the tasks that come with Tandem."),
 }
 

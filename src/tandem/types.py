@@ -165,6 +165,12 @@ class Spec:
         )
 
 
+def environment_id(task: str) -> str:
+    """The environment behind a name, whatever Python runs it: `serve:PYTHON:module:Id` is `module:Id`, with the same data."""
+    parts = task.split(":", 2)
+    return parts[2] if parts[0] == "serve" and len(parts) == 3 else task
+
+
 def _entry_from_json(data: Mapping[str, Any]) -> Entry:
     return Entry(
         shape=tuple(int(n) for n in data["shape"]),
@@ -224,7 +230,7 @@ def _action_numbers(action: tuple[ActionPart, ...]) -> Any:
 
 def _numbers_of(spec: Spec) -> dict[str, Any]:
     return {
-        "task": spec.task,
+        "task": environment_id(spec.task),
         "action": _action_numbers(spec.action),
         "control_hz": float(spec.control_hz),
         "max_episode_steps": spec.max_episode_steps,
@@ -260,10 +266,15 @@ class Step:
     """The parts of the reward by name, (N,) each, where it has any."""
     seconds: float = 0.0
     """Wall time that the step took, as the environment measured it."""
+    lost: np.ndarray | None = None
+    """(N,) bool: no step was made in this row, for its episode is gone (a served environment was restarted): it is cut off after the
+    step before, and what this row shows is not a transition. None: no row is lost."""
 
     @property
     def ended(self) -> np.ndarray:
-        return self.terminated | self.truncated
+        """The row has to be reset before its next step."""
+        ended = self.terminated | self.truncated
+        return ended if self.lost is None else ended | self.lost
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """What the actor stores: the executed action, the observation that it really led to, and the person's label where it belongs."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,14 @@ from tandem.acting.actor import Actor
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import Label, PersonReward, reward_source
 from tandem.actions import ActionLayout
+from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.limits import LimitSettings
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError
 from tandem.link.messages import EpisodeEnd
 from tandem.teleop.operator import HandsOff
-from tests.acting.counter_env import LENGTH, Link, counters, steady
+from tandem.types import Step
+from tests.acting.counter_env import LENGTH, Counter, Link, counters, steady
 
 
 def acting(rows: int = 1, link: Link | None = None, **options: Any) -> tuple[Actor, Link]:
@@ -61,6 +64,29 @@ def test_limits_change_the_action_that_is_executed_and_stored() -> None:
     turns(actor, 2)
     np.testing.assert_allclose([step.action[0] for step in link.sent], 0.1, atol=1e-3)
     assert limits.counts["speed"] == 2
+
+
+class Losing(GymnasiumEnv):
+    """Loses the episode of row 1 in its second step, as a served environment does whose server was restarted."""
+
+    made = 0
+
+    def step(self, action: np.ndarray) -> Step:
+        step = super().step(action)
+        self.made += 1
+        lost = np.arange(self.num_envs) == 1
+        return dataclasses.replace(step, lost=lost) if self.made == 2 else step
+
+
+def test_an_episode_that_is_lost_is_cut_off_and_nothing_is_invented() -> None:
+    link = Link(steady(0.4))
+    actor = Actor(Losing("counter", [Counter(), Counter()]), link, [HandsOff()] * 2, source="robot", seed=3)
+    actor.begin()
+    turns(actor, LENGTH + 1)
+    here, there = ([s for s in link.sent if s.source == f"robot.{row}"] for row in range(2))
+    assert [(s.episode, s.step, s.last) for s in here] == [(0, 0, False), (0, 1, False), (0, 2, True), (1, 0, False)]
+    assert [(s.episode, s.step, s.last) for s in there] == [(0, 0, False), (1, 0, False), (1, 1, False)]
+    assert [s.seq for s in there] == [0, 1, 2] and actor.steps == 7
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -1,11 +1,15 @@
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tandem.acting import evaluate as evaluation
 from tandem.acting.evaluate import evaluate, wilson
 from tandem.agents.sac_config import SACConfig
+from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.registry import spec_for
+from tandem.errors import EpisodeLost
 from tandem.link.trainer_end import TrainerEnd
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.trainer import Trainer
@@ -13,7 +17,8 @@ from tandem.off_policy.trainer_process import TrainerLoop
 from tandem.runs.board import Board
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
-from tandem.types import Observation
+from tandem.types import Observation, Step
+from tests.acting.counter_env import LENGTH, Counter
 
 
 def test_wilson_interval_by_hand() -> None:
@@ -71,3 +76,28 @@ def test_a_trainer_says_that_it_evaluates_as_long_as_it_does(tmp_path: Path) -> 
 def test_a_foreign_environment_is_judged_by_its_return() -> None:
     result = evaluate("Pendulum-v1", lambda observation: np.zeros((1, 1)), [0, 1])
     assert (result.length == 200).all() and (result.returns < 0).all()
+
+
+class Losing(GymnasiumEnv):
+    """Loses its episode in the steps whose numbers are in `loses`."""
+
+    loses: tuple[int, ...] = ()
+    made = 0
+
+    def step(self, action: np.ndarray) -> Step:
+        self.made += 1
+        step = super().step(action)
+        return dataclasses.replace(step, lost=np.ones(1, bool)) if self.made in self.loses else step
+
+
+@pytest.mark.parametrize(("loses", "fine"), [((2, 5), True), (tuple(range(1, 100)), False)])
+def test_a_lost_episode_is_evaluated_again(loses: tuple[int, ...], fine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    env = Losing("counter", [Counter()])
+    env.loses = loses
+    monkeypatch.setattr(evaluation, "make_env", lambda task, rows: env)
+    if fine:
+        found = evaluate("counter", lambda observation: np.zeros((1, 1)), [1, 2])
+        assert found.length.tolist() == [LENGTH, LENGTH] and found.success.all()
+    else:
+        with pytest.raises(EpisodeLost, match="5 times"):
+            evaluate("counter", lambda observation: np.zeros((1, 1)), [1, 2])

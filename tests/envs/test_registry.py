@@ -1,5 +1,6 @@
 """Any environment by name, behind one face."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tandem.acting.limits import settings_for
 from tandem.actions import ActionLayout
 from tandem.envs import registry
 from tandem.envs.limits import LimitSettings
+from tandem.envs.locomotion import RULES
 from tandem.envs.reach import Reach
 from tandem.envs.registry import make, make_batch, make_env, make_expert, register_task, spec_for
 from tandem.errors import ConfigError, UnknownTaskError
@@ -25,6 +27,48 @@ def test_an_unknown_task_suggests_the_nearest() -> None:
         make("Pendulm-v1")
     with pytest.raises(UnknownTaskError, match="PYTHONPATH"):
         make("no_such_module:Thing-v0")
+
+
+def test_the_names_of_locomotion_tasks_are_known_without_importing_them() -> None:
+    assert tuple(RULES) == registry._LOCOMOTION
+
+
+WITHOUT_MUJOCO = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name == BLOCKED or name.startswith(BLOCKED + "."):
+            raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import numpy as np
+import tandem.acting.actor, tandem.cli, tandem.programs.actor, tandem.programs.evaluate, tandem.programs.record, tandem.programs.tasks
+from tandem.envs.registry import make_batch, make_env
+from tandem.errors import ConfigError
+for name in ("Pendulum-v1", f"serve:{sys.executable}:Pendulum-v1"):
+    env = make_env(name)
+    env.reset(seeds=[0])
+    env.step(np.zeros((1, 1)))
+    env.close()
+batch = make_batch("Pendulum-v1", 2)
+batch.reset(seed=0)
+batch.step(np.zeros((2, 1)))
+assert not [name for name in sys.modules if name == "mujoco.batch"]
+try:
+    make_env("reach")
+except ConfigError as problem:
+    assert "MuJoCo >= 4.0" in str(problem), problem
+else:
+    raise AssertionError("a task without its simulator")
+"""
+
+
+@pytest.mark.parametrize("blocked", ["mujoco", "mujoco.batch"])
+def test_foreign_and_served_environments_need_no_mujoco(blocked: str) -> None:
+    """It is not installed, or is an older version, pinned by the package of the environment."""
+    made = subprocess.run([sys.executable, "-c", WITHOUT_MUJOCO.replace("BLOCKED", repr(blocked))], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
 
 
 def test_a_gymnasium_environment_gets_dict_observations_and_unit_actions() -> None:

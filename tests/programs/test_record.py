@@ -1,5 +1,6 @@
 """Recording keeps the next successes in order of start, tells failures, and gives up on who cannot do it."""
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,15 @@ import gymnasium
 import numpy as np
 import pytest
 
+from tandem.actions import ActionLayout
 from tandem.data.demos import load_demos, read_demos
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.errors import DataError
 from tandem.programs.record import GIVE_UP_AFTER, play_episode, record_demos
 from tandem.seeding import episode_seeds
-from tandem.types import Transition
+from tandem.teleop.operator import RandomActions
+from tandem.types import Step, Transition
+from tests.acting.counter_env import LENGTH, counters
 
 
 class Waiting(gymnasium.Env):
@@ -159,3 +163,18 @@ def test_an_episode_is_what_was_executed_from_each_moment_to_the_next() -> None:
 def test_a_time_out_is_truncated_not_terminated() -> None:
     last = play_episode(acted_in(Waiting(succeeds=lambda number: False)), Counter(), seed=7)[-1]
     assert last.truncated and not last.terminated and not last.success
+
+
+def test_an_episode_that_a_served_environment_lost_is_not_kept(tmp_path: Path) -> None:
+    class Losing(GymnasiumEnv):
+        made = 0
+
+        def step(self, action: np.ndarray) -> Step:
+            self.made += 1
+            step = super().step(action)
+            return dataclasses.replace(step, lost=np.ones(1, bool)) if self.made in (1, LENGTH + 3) else step
+
+    env = Losing("counter", counters()[1])
+    path = record_demos(env, RandomActions(ActionLayout.of(env.spec), 0), 2, tmp_path, seed=0)
+    steps = load_demos(path, env.spec)
+    assert [step.step for step in steps] == [*range(LENGTH)] * 2 and env.made == 1 + LENGTH + 2 + LENGTH

@@ -111,7 +111,7 @@ class Actor:
         self._ended = np.zeros(env.num_envs, bool)
         """Rows whose episode is over and that were not reset yet."""
         self.transitions: list[Transition] = []
-        """The last step of every row."""
+        """The last step of every row; none of a row whose episode was lost."""
         self.judged: Judged | None = None
         """How it was judged."""
         self.returns = np.zeros(env.num_envs)
@@ -158,11 +158,16 @@ class Actor:
         made, self._made = self._made, None
         self.judged = judged = self.rewards.judge(made.step)
         version = self.snapshot.version if self.snapshot else -1
+        lost = made.step.lost
         self.transitions = [
             recorder.record(made.asked[i], judged.step, i, intervened=made.by_human[i], policy_version=version)
             for i, recorder in enumerate(self._recorders)
+            if lost is None or not lost[i]
         ]
-        self._link.send(self.transitions)
+        if lost is not None:
+            self._say(f"[ACTOR] the episodes of the rows {np.flatnonzero(lost).tolist()} are gone: cut off after their last step")
+        if self.transitions:
+            self._link.send(self.transitions)
         self.steps += len(self.transitions)
         self.returns += judged.step.reward
         self._ended |= judged.step.ended

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import mujoco
 import numpy as np
 from PIL import Image
 
@@ -70,6 +69,8 @@ class CameraStream:
             try:
                 if image is None:
                     assert self._physics is not None
+                    import mujoco  # only a simulation of its own needs it
+
                     renderer = renderer or mujoco.Renderer(self._physics.model, height=SIZE[1], width=SIZE[0])
                     renderer.update_scene(self._physics.data, camera)
                     image = renderer.render()

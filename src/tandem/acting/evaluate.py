@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,12 @@ import numpy as np
 
 from tandem.envs.registry import make_env, registered
 from tandem.envs.task_env import TaskEnv
+from tandem.errors import EpisodeLost
 from tandem.types import Observation, Spec
 
 MAX_ROWS = 128
+LOST_AT_MOST = 5
+"""Times that an episode of an evaluation may be lost by a served environment."""
 
 Act = Callable[[Observation], np.ndarray]
 """Observations of N rows -> actions (N, action_dim). A policy with memory has a method `reset`, for new episodes in all rows."""
@@ -77,10 +81,18 @@ def evaluate(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None]
         chosen = seeds[start : start + rows]
         if env is None or env.num_envs != len(chosen):
             env = make_env(task, len(chosen))
-        parts.append(_evaluate_rows(env, act, chosen, turn))
+        parts.append(_evaluate_again_if_lost(env, act, chosen, turn))
     if env is not None:
         env.close()
     return Evaluation(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("success", "length", "returns")))
+
+
+def _evaluate_again_if_lost(env: TaskEnv, act: Act, seeds: Sequence[int], turn: Callable[[], None]) -> Evaluation:
+    """An episode that a served environment lost is neither a success nor a failure: it begins again, with its seed."""
+    for _ in range(LOST_AT_MOST):
+        with contextlib.suppress(EpisodeLost):
+            return _evaluate_rows(env, act, seeds, turn)
+    raise EpisodeLost(f"environment '{env.spec.task}' lost the episode of an evaluation {LOST_AT_MOST} times; is its server running?")
 
 
 def _evaluate_rows(env: TaskEnv, act: Act, seeds: Sequence[int], turn: Callable[[], None]) -> Evaluation:
@@ -91,6 +103,8 @@ def _evaluate_rows(env: TaskEnv, act: Act, seeds: Sequence[int], turn: Callable[
     while running.any():
         turn()
         step = env.step(act(observation))
+        if step.lost is not None:
+            raise EpisodeLost(f"environment '{env.spec.task}' lost an episode")
         observation = step.observation
         length += running
         returns += step.reward

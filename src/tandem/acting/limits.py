@@ -25,7 +25,7 @@ from tandem.types import Observation, Spec
 def settings_for(task: str, realtime: bool, file: Path | None = None) -> LimitSettings:
     """The limits of the file, else the task's own on a robot; a simulation at a fast pace is limited by its task alone."""
     entry = registered(task)
-    own = entry.limits if entry is not None else LimitSettings()
+    own = entry.limits() if entry is not None else LimitSettings()
     if file is None:
         return own if realtime else LimitSettings(stall_s=0.0, reset_s=0.0)
     given = read_toml(file, "file of limits")

@@ -98,7 +98,7 @@ class PersonReward:
         self._label = label
 
     def must_ask(self, step: Step) -> bool:
-        return bool(step.ended[0]) and self._label is None
+        return bool(step.terminated[0] or step.truncated[0]) and self._label is None  # of a lost episode there is nothing to judge
 
     def judge(self, step: Step) -> Judged:
         nothing = step.success & False

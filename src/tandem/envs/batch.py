@@ -12,7 +12,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
 import mujoco
 import mujoco.batch
 import numpy as np
@@ -20,25 +19,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from tandem.actions import ActionLayout
+from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task import ALL, Rows, Task
 from tandem.errors import ConfigError, SimulationDiverged
-from tandem.types import Entry, Observation, Spec
-
-
-def observation_space(spec: Spec) -> gymnasium.spaces.Dict:
-    """Unbounded boxes: observations are raw values in their units, scaling is left to the learner. Images are bytes."""
-    return gymnasium.spaces.Dict({name: _box(entry) for name, entry in spec.observation.items()})
-
-
-def _box(entry: Entry) -> gymnasium.spaces.Box:
-    low, high = (0, 255) if entry.dtype == "uint8" else (-np.inf, np.inf)
-    return gymnasium.spaces.Box(low, high, entry.shape, np.dtype(entry.dtype).type)
-
-
-def action_space(spec: Spec) -> gymnasium.spaces.Box:
-    """One box; a discrete part is a column that holds the index of its choice."""
-    layout = ActionLayout.of(spec)
-    return gymnasium.spaces.Box(layout.low.astype(np.float32), layout.high.astype(np.float32), dtype=np.float32)
+from tandem.types import Observation
 
 
 class BatchEnv(VectorEnv):

@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
-import mujoco
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from tandem.actions import ActionLayout
-from tandem.envs.batch import action_space, observation_space
 from tandem.envs.physics import GymnasiumPhysics, Physics, camera_names
+from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task_env import Capabilities
 from tandem.errors import ConfigError, RenderingUnavailable
 from tandem.types import Continuous, Entry, Observation, Spec, Step, Symmetry
+
+if TYPE_CHECKING:
+    import mujoco
 
 FALLBACK_STEPS = 1000
 """Episode length where the environment declares none."""
@@ -220,8 +223,11 @@ def _cannot_be_saved(spec: Spec) -> ConfigError:
 
 def _mujoco_of(env: gymnasium.Env) -> tuple[mujoco.MjModel, mujoco.MjData] | None:
     """The simulation inside of one of Gymnasium's MuJoCo environments; None for any other kind."""
+    loaded = sys.modules.get("mujoco")
+    if loaded is None:  # nobody can have made a model
+        return None
     model, data = getattr(env.unwrapped, "model", None), getattr(env.unwrapped, "data", None)
-    return (model, data) if isinstance(model, mujoco.MjModel) and isinstance(data, mujoco.MjData) else None
+    return (model, data) if isinstance(model, loaded.MjModel) and isinstance(data, loaded.MjData) else None
 
 
 class _Row(gymnasium.Wrapper):

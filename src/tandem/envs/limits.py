@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tandem.envs.arm import ControlLimits
+if TYPE_CHECKING:
+    from tandem.envs.arm import ControlLimits  # needs MuJoCo
 
 
 @dataclass(frozen=True)

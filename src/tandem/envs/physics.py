@@ -1,11 +1,15 @@
-"""A MuJoCo simulation to look at: a copy of one row's model and data, made when asked and free to be drawn by another thread."""
+"""A MuJoCo simulation to look at: a copy of one row's model and data, made when asked and free to be drawn by another thread.
+
+MuJoCo is imported where there is a simulation: environments without one do without it.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import mujoco
-import mujoco.batch
+if TYPE_CHECKING:
+    import mujoco
+    import mujoco.batch
 
 
 class Physics(Protocol):
@@ -22,6 +26,8 @@ class BatchPhysics:
 
     def __init__(self, batch: mujoco.batch.Batch, row: int = 0) -> None:
         self._batch, self._row = batch, row
+        import mujoco
+
         self.model = batch.get_model(row)
         self.data = mujoco.MjData(self.model)
 
@@ -35,16 +41,22 @@ class GymnasiumPhysics:
     """The simulation of one of Gymnasium's MuJoCo environments."""
 
     def __init__(self, model: mujoco.MjModel, live: mujoco.MjData) -> None:
+        import mujoco
+
         self.model, self._live = model, live
         self.data = mujoco.MjData(model)
 
     def update(self) -> None:
+        import mujoco
+
         mujoco.mj_copyData(self.data, self.model, self._live)
         _place(self)
 
 
 def _place(physics: Physics) -> None:
     """Bodies, cameras and lights where the joints say."""
+    import mujoco
+
     mujoco.mj_kinematics(physics.model, physics.data)
     mujoco.mj_camlight(physics.model, physics.data)
 

@@ -7,6 +7,7 @@ import mujoco.batch
 import numpy as np
 
 from tandem.envs.arm import CartesianControl, ControlLimits, Impedance, InverseKinematics, add_arm, add_cartesian_actuators
+from tandem.envs.limits import LimitSettings, limits_of_control
 from tandem.envs.shaping import Reward, judged, shaped
 from tandem.envs.surroundings import add_surroundings
 from tandem.envs.task import Judgement, Rows, Task, ids
@@ -25,6 +26,13 @@ CONTROL = ControlLimits(
     substeps=25,
     ramp=20,
 )
+
+
+def reach_limits() -> LimitSettings:
+    """Limits of a robot that does this task."""
+    return limits_of_control(CONTROL, 3, 10.0, position="tcp_position", offset="command_offset")
+
+
 SPEC = Spec(
     task="reach",
     observation={

@@ -1,36 +1,37 @@
-"""Environments by name: our tasks, any Gymnasium id, or `module:Id` for a user's own task or Gymnasium environment."""
+"""Environments by name.
+
+gear_assembly              one of our tasks (`tandem tasks`)
+Pendulum-v1, module:Id     a Gymnasium environment, or a user's own, in this Python
+serve:PYTHON:module:Id     the same in another Python, as a process that we start
+ws://HOST:PORT             one that somebody serves, here or on another machine (`tandem serve`); wss:// with TLS
+"""
 
 from __future__ import annotations
 
 import contextlib
 import difflib
-import functools
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import gymnasium
 import numpy as np
 
-from tandem.envs.batch import BatchEnv
-from tandem.envs.cartpole import CartPole
+from tandem.envs.autoreset import AutoresetEnv
 from tandem.envs.foreign import ForeignBatch, GymnasiumEnv
-from tandem.envs.gear_assembly import GearAssembly
-from tandem.envs.gear_assembly.expert import GearCorrector, GearExpert, gear_distance
-from tandem.envs.gear_assembly.task import CONTROL as GEAR_CONTROL
-from tandem.envs.limits import LimitSettings, limits_of_control
-from tandem.envs.locomotion import RULES, Locomotion
-from tandem.envs.reach import CONTROL as REACH_CONTROL
-from tandem.envs.reach import Reach, ReachExpert, reach_distance
-from tandem.envs.recall import Recall
+from tandem.envs.limits import LimitSettings
+from tandem.envs.served.names import is_served, open_served
+from tandem.envs.served.server import make_environment
 from tandem.envs.shaping import Reward
-from tandem.envs.simulated import SimulatedEnv
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Practice, Task
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, UnknownTaskError
 from tandem.types import Observation, Spec
+
+if TYPE_CHECKING:
+    from tandem.envs.batch import BatchEnv
 
 
 class Expert(Protocol):
@@ -61,43 +62,59 @@ class Registered:
     """How far from done it looks, from one robot's observation; by it a stand-in for a person decides when to help."""
     corrector: Callable[[int | None], Expert] | None = None
     """What that stand-in does when it helps, if not what the expert does."""
-    limits: LimitSettings = field(default_factory=LimitSettings)
-    """Limits of a robot that does this task, unless a file says otherwise."""
+    limits: Callable[[], LimitSettings] = LimitSettings
+    """Makes the limits of a robot that does this task, unless a file says otherwise."""
     practice: bool = False
     """Whether there are easier episodes, and other physics, to practise with (`Practice`)."""
 
 
+def _late(place: str, *first: Any) -> Callable[..., Any]:
+    """`module:name` of this folder, imported when it is called: only our own tasks need `mujoco.batch`, and only when one is made."""
+    module, name = place.split(":")
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(f"tandem.envs.{module}"), name)(*first, *arguments, **options)
+
+    return call
+
+
 _BOTH: tuple[Reward, ...] = ("sparse", "dense")
+_LOCOMOTION = tuple(
+    f"{robot}-v{version}" for robot in ("HalfCheetah", "Hopper", "Walker2d", "Ant", "InvertedPendulum") for version in (4, 5)
+)
+"""The tasks of `locomotion.RULES`, by name."""
 TASKS: dict[str, Registered] = {
     "gear_assembly": Registered(
-        GearAssembly,
+        _late("gear_assembly:GearAssembly"),
         "slide a gear onto a peg so that it meshes with its neighbours",
         _BOTH,
         camera="close",
-        expert=GearExpert,
-        distance=gear_distance,
-        corrector=GearCorrector,
-        limits=limits_of_control(GEAR_CONTROL, 6, 10.0, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0),
+        expert=_late("gear_assembly.expert:GearExpert"),
+        distance=_late("gear_assembly.expert:gear_distance"),
+        corrector=_late("gear_assembly.expert:GearCorrector"),
+        limits=_late("gear_assembly.task:gear_limits"),
         practice=True,
     ),
     "reach": Registered(
-        Reach,
+        _late("reach:Reach"),
         "bring the tool to a ball in the air; trains in seconds",
         _BOTH,
         camera="front",
-        expert=ReachExpert,
-        distance=reach_distance,
-        limits=limits_of_control(REACH_CONTROL, 3, 10.0, position="tcp_position", offset="command_offset"),
+        expert=_late("reach:ReachExpert"),
+        distance=_late("reach:reach_distance"),
+        limits=_late("reach:reach_limits"),
     ),
-    "cartpole": Registered(CartPole, "keep a pole upright on a cart; PPO solves it in seconds", camera="front"),
-    "recall": Registered(Recall, "go to the corner where a lamp was lit a while ago; only a policy with memory can", camera="front"),
+    "cartpole": Registered(_late("cartpole:CartPole"), "keep a pole upright on a cart; PPO solves it in seconds", camera="front"),
+    "recall": Registered(
+        _late("recall:Recall"), "go to the corner where a lamp was lit a while ago; only a policy with memory can", camera="front"
+    ),
 } | {
     name: Registered(
-        functools.partial(Locomotion, name),
+        _late("locomotion:Locomotion", name),
         "Gymnasium's, on the batch stepper",
         camera=None if name.startswith("InvertedPendulum") else "track",
     )
-    for name in RULES
+    for name in _LOCOMOTION
 }
 """Our tasks by name. A Gymnasium id among them is the same environment as Gymnasium's, only faster."""
 _OWN: set[str] = set()
@@ -123,7 +140,7 @@ def register_task(
     """
     if ":" in name or (name in TASKS and name not in _OWN):
         raise ConfigError(f"a task cannot be registered as '{name}': " + ("a name has no colon" if ":" in name else "there is one already"))
-    entry = Registered(task, summary, rewards, camera, expert, distance, corrector, limits or LimitSettings(), practice)
+    entry = Registered(task, summary, rewards, camera, expert, distance, corrector, lambda: limits or LimitSettings(), practice)
     made = _task(entry, name, None).spec.task
     if made != name:
         raise ConfigError(f"a task is registered as '{name}' and its spec says '{made}': give both the same name")
@@ -134,7 +151,7 @@ def register_task(
 def registered(name: str) -> Registered | None:
     """What is known of a task; None for an environment of Gymnasium's. `module:name` imports the module, which may register it."""
     module, _, alone = name.rpartition(":")
-    if not module:
+    if not module or is_served(name):
         return TASKS.get(name)
     with contextlib.suppress(ModuleNotFoundError):  # `make_env` reports it
         importlib.import_module(module)
@@ -154,7 +171,13 @@ def make_env(
     """`num_envs` environments to act in; `reward=None` is the task's own. With `render` they can be asked for pictures."""
     entry = registered(name)
     if entry is not None:
-        return SimulatedEnv(_task(entry, name, reward), num_envs, num_threads=num_threads, camera=camera or entry.camera, size=size)
+        task = _task(entry, name, reward)
+        from tandem.envs.simulated import SimulatedEnv  # needs mujoco.batch
+
+        return SimulatedEnv(task, num_envs, num_threads=num_threads, camera=camera or entry.camera, size=size)
+    if is_served(name):
+        _refuse_reward(name, reward)
+        return open_served(name, num_envs, render=render)
     # an environment that cannot be drawn need not take the argument
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
     env = _gymnasium(name, lambda: GymnasiumEnv(name, [gymnasium.make(name, **options) for _ in range(num_envs)]))
@@ -175,6 +198,11 @@ def make(
     return SingleEnv(env, render_mode=render_mode)
 
 
+def make_bare(name: str, *, render: bool = False) -> Any:
+    """A foreign environment as it is, for somebody who serves it."""
+    return _gymnasium(name, lambda: make_environment(name, render))
+
+
 def spec_for(name: str) -> Spec:
     """The spec of an environment, by its name."""
     env = make_env(name)
@@ -184,12 +212,18 @@ def spec_for(name: str) -> Spec:
 
 def make_batch(
     name: str, num_envs: int, *, reward: Reward | None = None, practice: Practice | None = None, num_threads: int = 0
-) -> BatchEnv | ForeignBatch:
+) -> BatchEnv | ForeignBatch | AutoresetEnv:
     """`num_envs` environments that reset in the same step, for PPO; with `practice` they are for learning, not for evaluation."""
     entry = registered(name)
     _refuse_practice(name, entry, practice)
     if entry is not None:
-        return BatchEnv(_task(entry, name, reward, practice), num_envs, num_threads=num_threads)
+        task = _task(entry, name, reward, practice)
+        from tandem.envs.batch import BatchEnv  # needs mujoco.batch
+
+        return BatchEnv(task, num_envs, num_threads=num_threads)
+    if is_served(name):
+        _refuse_reward(name, reward)
+        return AutoresetEnv(open_served(name, num_envs))
     env = _gymnasium(name, lambda: ForeignBatch(name, num_envs))
     _refuse_reward(name, reward)
     return env
@@ -217,7 +251,12 @@ def _task(entry: Registered, name: str, reward: Reward | None, practice: Practic
     if reward is not None and reward not in entry.rewards:
         raise ConfigError(f"task '{name}' has the reward {' or '.join(entry.rewards)}, got reward={reward!r}")
     options: dict[str, Any] = {"reward": reward or entry.rewards[0]} if len(entry.rewards) > 1 else {}
-    return entry.task(**options, practice=practice) if entry.practice else entry.task(**options)
+    try:
+        return entry.task(**options, practice=practice) if entry.practice else entry.task(**options)
+    except ModuleNotFoundError as problem:
+        if not (problem.name or "").startswith("mujoco"):
+            raise
+        raise ConfigError(f"task '{name}' is simulated with MuJoCo >= 4.0: {problem}. pip install 'mujoco>=4.0'") from None
 
 
 def _refuse_practice(name: str, entry: Registered | None, practice: Practice | None) -> None:

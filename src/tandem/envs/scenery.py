@@ -7,25 +7,20 @@ is small. An environment without MuJoCo has no bodies and no geoms; people then 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import mujoco
 import numpy as np
 
 from tandem.envs.task_env import TaskEnv
 
+if TYPE_CHECKING:
+    import mujoco
+
 SHOWN_GROUPS = 3
 SMALL_MESH = 400
 """Vertices up to which a mesh is described by its triangles too."""
-_TYPES = {
-    mujoco.mjtGeom.mjGEOM_PLANE: "plane",
-    mujoco.mjtGeom.mjGEOM_SPHERE: "sphere",
-    mujoco.mjtGeom.mjGEOM_CAPSULE: "capsule",
-    mujoco.mjtGeom.mjGEOM_ELLIPSOID: "ellipsoid",
-    mujoco.mjtGeom.mjGEOM_CYLINDER: "cylinder",
-    mujoco.mjtGeom.mjGEOM_BOX: "box",
-    mujoco.mjtGeom.mjGEOM_MESH: "mesh",
-}
+_TYPES = {0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh"}
+"""By the numbers of `mujoco.mjtGeom`; a height field (1) is not shown."""
 
 
 class Scenery:
@@ -72,12 +67,14 @@ def _colour(model: mujoco.MjModel, geom: int) -> np.ndarray:
 
 
 def _geom(model: mujoco.MjModel, geom: int) -> dict[str, Any]:
-    kind = _TYPES[mujoco.mjtGeom(int(model.geom_type[geom]))]
+    kind = _TYPES[int(model.geom_type[geom])]
     position, quaternion, size = model.geom_pos[geom].copy(), model.geom_quat[geom], model.geom_size[geom]
     described: dict[str, Any] = {"body": int(model.geom_bodyid[geom]), "type": kind, "rgba": _rounded(_colour(model, geom))}
     if kind == "mesh":
         centre, size = model.geom_aabb[geom, :3], model.geom_aabb[geom, 3:]
         described |= _triangles(model, int(model.geom_dataid[geom]), centre)
+        import mujoco
+
         turned = np.zeros(3)
         mujoco.mju_rotVecQuat(turned, centre, quaternion)
         position += turned  # the middle of the box

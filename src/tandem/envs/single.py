@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tandem.envs.batch import action_space, observation_space
+from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError
 from tandem.types import Observation, first_row

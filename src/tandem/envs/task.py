@@ -12,13 +12,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import mujoco
-import mujoco.batch
 import numpy as np
 
 from tandem.errors import ConfigError
 from tandem.types import Observation, Spec, Symmetry
+
+if TYPE_CHECKING:
+    import mujoco
+    import mujoco.batch
 
 Rows = slice | np.ndarray
 """Which simulations: `ALL`, or their indices in rising order."""

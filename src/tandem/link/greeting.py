@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tandem.link.hub_config import HubContext
 from tandem.link.messages import BadFrame, Hello, OtherProtocol, parse
-from tandem.types import Spec
+from tandem.types import Spec, environment_id
 
 
 class Objection(NamedTuple):
@@ -31,7 +31,7 @@ def read_hello(data: bytes) -> Hello | Objection:
 def objection_to(hello: Hello, hub: HubContext, others: int) -> Objection | None:
     """Why this actor cannot join; None if it can. `others`: actors connected already."""
     name, spec = hello.name, hub.info.spec
-    if hello.task != hub.info.task:
+    if environment_id(hello.task) != environment_id(hub.info.task):
         return Objection(
             "task", f"this run is of the task '{hub.info.task}', the actor '{name}' has '{hello.task}'. Start it with the same task."
         )

@@ -16,7 +16,7 @@ from tandem.data.episode import EpisodeRecorder
 from tandem.data.report import format_report, inspect
 from tandem.envs.registry import make_env, make_expert
 from tandem.envs.task_env import TaskEnv
-from tandem.errors import ConfigError, DataError, PackageMissing
+from tandem.errors import ConfigError, DataError, EpisodeLost, PackageMissing
 from tandem.programs.page import mount_page, page_installed
 from tandem.programs.terminal import recording_bar, say
 from tandem.seeding import episode_seed
@@ -126,8 +126,8 @@ def record_demos(
     with DemoWriter(folder, env.spec, operator=operator.name, seed=seed) as writer:
         try:
             while kept < demos:
-                episode = play_episode(env, operator, episode_seed(seed, "demonstrations", kept + failed))
-                if episode[-1].success:
+                episode = _attempt(env, operator, episode_seed(seed, "demonstrations", kept + failed))
+                if episode and episode[-1].success:
                     writer.add(episode)
                     kept, failed_in_a_row = kept + 1, 0
                 else:
@@ -149,6 +149,14 @@ def _kept(writer: DemoWriter, demos: int) -> str:
     return f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}, which can be loaded as it is."
 
 
+def _attempt(env: TaskEnv, operator: Operator, seed: int) -> list[Transition]:
+    """One episode; empty if a served environment lost it."""
+    try:
+        return play_episode(env, operator, seed)
+    except EpisodeLost:
+        return []
+
+
 def play_episode(env: TaskEnv, operator: Operator, seed: int) -> list[Transition]:
     """One episode by an operator alone, as transitions."""
     recorder = EpisodeRecorder(env.spec, source="")
@@ -159,6 +167,8 @@ def play_episode(env: TaskEnv, operator: Operator, seed: int) -> list[Transition
     while not (episode and episode[-1].last):
         action, by_human = operator.decide(observation, None)
         step = env.step(np.asarray(action)[None])
+        if step.lost is not None:
+            raise EpisodeLost(f"environment '{env.spec.task}' lost the episode that was being recorded")
         observation = first_row(step.observation)
         episode.append(recorder.record(action, step, intervened=by_human))
     return episode

@@ -10,4 +10,5 @@ def tasks() -> None:
     """List the tasks that come with Tandem."""
     for name, entry in TASKS.items():
         console.print(f"[bold]{name:16}[/] {entry.summary}")
-    console.print("Also any Gymnasium id with continuous actions, or module:Id for your own environment.")
+    console.print("Also any Gymnasium id with continuous actions, or module:Id for your own environment;")
+    console.print("in another Python: serve:PYTHON:module:Id; on another machine: ws://HOST:PORT (`tandem serve`).")

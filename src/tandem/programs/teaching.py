@@ -167,7 +167,12 @@ class Teacher:
     def _step(self) -> None:
         action, by_human = self._steering.decide(self.observation)
         action = self._limits(self.observation, action)
-        step = self._rewards.judge(self._env.step(np.asarray(action)[None])).step
+        made = self._env.step(np.asarray(action)[None])
+        if made.lost is not None:
+            self._notice = "the environment lost this episode: it begins again"
+            self._begin()
+            return
+        step = self._rewards.judge(made).step
         self.observation = first_row(step.observation)
         transition = self._recorder.record(action, step, intervened=by_human)
         self._episode.append(transition)

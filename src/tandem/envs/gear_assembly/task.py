@@ -17,6 +17,7 @@ import numpy as np
 from tandem.envs.arm import CartesianControl, ControlLimits, Impedance, InverseKinematics
 from tandem.envs.gear_assembly.practice import Levels, OtherPhysics
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, NEIGHBOURS, PITCH, TEETH, Geometry, build_scene
+from tandem.envs.limits import LimitSettings, limits_of_control
 from tandem.envs.rotations import quat_multiply, rotate, rotvec_to_quat
 from tandem.envs.shaping import Reward, judged, shaped
 from tandem.envs.task import Judgement, Practice, Rows, Task, ids
@@ -56,6 +57,12 @@ CONTROL = ControlLimits(
     workspace_low=(-50 * MM, -50 * MM, -12 * MM, -15 * DEGREE, -15 * DEGREE, -35 * DEGREE),
     workspace_high=(50 * MM, 50 * MM, 75 * MM, 15 * DEGREE, 15 * DEGREE, 35 * DEGREE),
 )
+
+
+def gear_limits() -> LimitSettings:
+    """Limits of a robot that does this task."""
+    return limits_of_control(CONTROL, 6, 10.0, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0)
+
 
 SPEC = Spec(
     task="gear_assembly",

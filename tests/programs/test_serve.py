@@ -1,0 +1,93 @@
+"""`tandem serve`, and the commands that use what it serves."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tandem.envs.registry import make_env, spec_for
+from tandem.types import Spec, environment_id
+
+TANDEM = (sys.executable, "-m", "tandem.cli")
+WORLDS = Path(__file__).parents[1] / "envs"
+
+
+def run(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200", "PYTHONPATH": os.pathsep.join([*sys.path, str(WORLDS)])}
+    return subprocess.run([*TANDEM, *(str(a) for a in arguments)], cwd=cwd, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture
+def reach(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The address of a served task, and its process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setenv("TANDEM_ENV_TOKEN_FILE", str(tmp_path / "token"))
+    process = subprocess.Popen([*TANDEM, "serve", "reach", "--port", str(port), "--token-file", str(tmp_path / "token")])
+    until = time.monotonic() + 30
+    while time.monotonic() < until and process.poll() is None:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.05)
+    yield f"ws://127.0.0.1:{port}", process
+    process.kill()
+    process.wait()
+
+
+def test_a_task_of_ours_is_served_with_its_whole_spec(reach: tuple[str, subprocess.Popen[bytes]]) -> None:
+    address, process = reach
+    here, there = make_env("reach", 2), make_env(address, 2)
+    assert not [line for line in here.spec.difference(there.spec) if not line.startswith("task")]
+    a, b = here.reset(seeds=[1, 2]), there.reset(seeds=[1, 2])
+    assert all(np.array_equal(a[name], b[name]) for name in a)
+    random = np.random.default_rng(0)
+    for _ in range(5):
+        action = random.uniform(-1, 1, (2, here.spec.action_dim)).astype(np.float32)
+        one, other = here.step(action), there.step(action)
+        for name in a:
+            np.testing.assert_allclose(one.observation[name], other.observation[name], atol=1e-5)
+        assert np.array_equal(one.ended, other.ended)
+    there.close()
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("reach", "--host", "0.0.0.0", "--token-file", "t"), "--certificate and --key, or type --insecure"),
+        (("reach",), "no token"),
+        (("no_such_world:X-v0", "--token-file", "t"), "no_such_world"),
+        (("ws://127.0.0.1:1", "--token-file", "t"), "is served already"),
+    ],
+)
+def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TANDEM_TOKEN", raising=False)
+    refused = run("serve", *arguments, cwd=tmp_path)
+    assert refused.returncode == 2 and words in refused.stderr and "Traceback" not in refused.stderr
+
+
+def test_an_environment_in_another_python_is_trained_and_evaluated(tmp_path: Path) -> None:
+    name = f"serve:{sys.executable}:served_worlds:Rail-v0"
+    short = ("--max-steps", 20, "--eval-period", 0, "--final-episodes", 1, "--quiet")
+    trained = run("train", name, "--sync", "--run", "run", *short, cwd=tmp_path)
+    assert trained.returncode == 0 and "max_steps (20) reached" in trained.stdout, trained.stderr
+    evaluated = run("eval", "run", "--episodes", 2, cwd=tmp_path)
+    assert evaluated.returncode == 0 and "of 2" in evaluated.stdout, evaluated.stderr
+
+
+def test_the_same_environment_has_the_same_hash_in_any_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert environment_id("serve:/usr/bin/python3:mw:Peg-v3") == "mw:Peg-v3" and environment_id("mw:Peg-v3") == "mw:Peg-v3"
+    assert environment_id("serve:python") == "serve:python" and environment_id("ws://robot:5599") == "ws://robot:5599"
+    here, there = spec_for("Pendulum-v1"), spec_for(f"serve:{sys.executable}:Pendulum-v1")
+    assert here.hash == there.hash and not here.difference(there) and here.task != there.task
+    assert Spec.from_json(there.to_json()) == there
