@@ -65,7 +65,7 @@ class MetaworldTask(gymnasium.Wrapper):
 class LiftTask(gymnasium.Env):
     """robosuite's Lift: a Panda with its default controller lifts a cube by 4 cm."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 20}  # noqa: RUF012  as Gymnasium has it
     ENTRIES = ("robot0_proprio-state", "object-state")
 
     def __init__(self, render_mode: str | None = None) -> None:

@@ -50,16 +50,14 @@ class Grasp:
         seen = self.look(observation)
         towards = seen.object - seen.gripper
         sideways = float(np.linalg.norm(towards[:2]))
-        if self._held == 0 and sideways > 2 * self.near:
-            towards = towards + [0.0, 0.0, ABOVE]
-        elif self._held == 0 and (sideways > self.near or abs(towards[2]) > self.near):
-            pass  # straight down
-        else:
+        if float(np.linalg.norm(towards)) > 4 * self.near:
+            self._held = 0  # not there yet, or it slipped out
+        if self._held or (sideways <= self.near and abs(towards[2]) <= self.near):
             self._held += 1
-            if self._held > self.closing_steps:
-                towards = seen.goal - seen.object
-        if self._held and float(np.linalg.norm(seen.object - seen.gripper)) > 4 * self.near:
-            self._held = 0  # it slipped out
+        if self._held > self.closing_steps:
+            towards = seen.goal - seen.object
+        elif sideways > 2 * self.near:
+            towards = towards + np.array([0.0, 0.0, ABOVE])
         action = np.zeros(self.size, np.float32)
         action[:3] = np.clip(self.gain * towards / self.step, -1.0, 1.0)
         action[-1] = self.close if self._held else -self.close
@@ -76,7 +74,7 @@ class Lift(Grasp):
 
     def look(self, observation: dict[str, np.ndarray]) -> Seen:
         cube, from_gripper = observation["object-state"][:3], observation["object-state"][7:10]
-        return Seen(cube - from_gripper, cube, cube + [0.0, 0.0, 0.1])
+        return Seen(cube - from_gripper, cube, cube + np.array([0.0, 0.0, 0.1]))
 
 
 class FetchPickAndPlace(Grasp):
@@ -95,4 +93,4 @@ class PandaPickCube(Grasp):
 
     def look(self, observation: dict[str, np.ndarray]) -> Seen:
         cube = observation["environment_state"]
-        return Seen(observation["agent_pos"][-3:], cube, cube + [0.0, 0.0, 0.2])
+        return Seen(observation["agent_pos"][-3:], cube, cube + np.array([0.0, 0.0, 0.2]))

@@ -205,6 +205,10 @@ class GymnasiumEnv:
             raise RenderingUnavailable(f"environment '{self.spec.task}' draws no picture: render() gave a {got}, expected an array.")
         return picture
 
+    def bare(self, row: int) -> gymnasium.Env:
+        """The environment of one row without wrappers, for a script that looks into its simulation."""
+        return self._envs[row].unwrapped
+
     def physics(self) -> Physics | None:
         found = _mujoco_of(self._envs[0])
         return None if found is None else GymnasiumPhysics(*found)

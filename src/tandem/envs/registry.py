@@ -199,7 +199,10 @@ def make_expert(name: str, seed: int | None = None) -> Expert:
     """The script that can do this task."""
     entry = registered(name)
     if entry is None or entry.expert is None:
-        raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(tasks_with_expert())}")
+        raise ConfigError(
+            f"task '{name}' has no scripted operator; tasks that do: {', '.join(tasks_with_expert())}. For any other task give a class of "
+            f"your own with --operator module:Class (docs/demonstrations.md)."
+        )
     return entry.expert(seed)
 
 
