@@ -15,7 +15,7 @@ import numpy as np
 
 from tandem.envs.batch import BatchEnv
 from tandem.envs.cartpole import CartPole
-from tandem.envs.foreign import ForeignBatch, GymnasiumEnv
+from tandem.envs.foreign import ForeignBatch, GymnasiumEnv, make_drawable
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearCorrector, GearExpert, gear_distance
 from tandem.envs.gear_assembly.task import CONTROL as GEAR_CONTROL
@@ -148,16 +148,25 @@ def make_env(
     reward: Reward | None = None,
     num_threads: int = 0,
     render: bool = False,
+    watched: bool = False,
     camera: str | None = None,
     size: tuple[int, int] = (640, 480),
 ) -> TaskEnv:
-    """`num_envs` environments to act in; `reward=None` is the task's own. With `render` they can be asked for pictures."""
+    """`num_envs` environments to act in; `reward=None` is the task's own.
+
+    With `render` they can be asked for pictures. `watched` is for row 0, at which people look: it draws itself if it can.
+    """
     entry = registered(name)
     if entry is not None:
         return SimulatedEnv(_task(entry, name, reward), num_envs, num_threads=num_threads, camera=camera or entry.camera, size=size)
     # an environment that cannot be drawn need not take the argument
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
-    env = _gymnasium(name, lambda: GymnasiumEnv(name, [gymnasium.make(name, **options) for _ in range(num_envs)]))
+
+    def rows() -> list[gymnasium.Env]:
+        first = [make_drawable(name)] if watched and not render and num_envs else []
+        return [*first, *(gymnasium.make(name, **options) for _ in range(num_envs - len(first)))]
+
+    env = _gymnasium(name, lambda: GymnasiumEnv(name, rows()))
     _refuse_reward(name, reward)
     return env
 

@@ -142,7 +142,7 @@ class Robot:
 
 def _open_robot(args: ActorArgs) -> Robot:
     """Opened before the actor joins: a policy that does not fit or a device that is missing joins no run."""
-    env = make_env(args.task, args.num_envs, num_threads=args.threads)
+    env = make_env(args.task, args.num_envs, num_threads=args.threads, watched=True)
     spec = env.spec
     _check_pace(args, env)
     return Robot(
