@@ -2,12 +2,21 @@
 
 It runs in the Python of the package that it needs and imports nothing of Tandem: `gymnasium.make("worlds_tasks:Lift-v0")` makes one.
 Every task ends at success; `info["success"]` says so. Nothing else of the packages is changed: observations, actions, control rate and
-starts are their own. The episode lengths are about twice what the scripts of `examples/operators` need.
+starts are their own. The episode lengths are about twice what the scripts of `examples/operators` need, or the packages' own.
+
+As a program, `python worlds_tasks.py ID`, it steps one environment over pipes for a learner in another Python, in JSON lines:
+
+    started           -> {"low": [..], "high": [..]}                     the range of the action
+    {"reset": seed}   -> {"observation": {entry: values}}                seed null: the next start of its random stream
+    {"step": action}  -> {"observation", "reward", "terminated", "truncated", "success"}
 """
 
 from __future__ import annotations
 
 import functools
+import json
+import os
+import sys
 from typing import Any
 
 import gymnasium
@@ -32,11 +41,10 @@ PICK_STEPS = 100
 class SparseSuccess(gymnasium.Wrapper):
     """The reward is 1 in the step that succeeds, and that step ends the episode."""
 
-    return_range = (0.0, 1.0)
-
     def __init__(self, env: gymnasium.Env, key: str = "success") -> None:
         super().__init__(env)
         self._key = key
+        self.metadata = {**env.metadata, "tandem": {"return_range": [0.0, 1.0]}}
 
     def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, _, terminated, truncated, info = self.env.step(action)
@@ -166,3 +174,32 @@ for _name, (_metaworld, _steps) in METAWORLD.items():
 _register("Lift-v0", make_lift, LIFT_STEPS)
 _register("FetchPickAndPlaceSparse-v0", make_fetch, FETCH_STEPS)
 _register("PandaPickCubeState-v0", make_pick_cube, PICK_STEPS)
+
+
+def step_over_pipes(env: gymnasium.Env) -> None:
+    """Until the pipe closes. What the packages print goes to stderr, not into the answers."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(**values: Any) -> None:
+        answers.write(json.dumps(values) + "\n")
+        answers.flush()
+
+    def listed(observation: Any) -> dict[str, list[float]]:
+        entries = observation if isinstance(observation, dict) else {"state": observation}
+        return {name: np.asarray(values, np.float32).ravel().tolist() for name, values in entries.items()}
+
+    space: Any = env.action_space
+    answer(low=space.low.tolist(), high=space.high.tolist())
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "reset" in request:
+            answer(observation=listed(env.reset(seed=request["reset"])[0]))
+            continue
+        seen, reward, terminated, truncated, info = env.step(np.array(request["step"], space.dtype))
+        answer(observation=listed(seen), reward=reward, terminated=terminated, truncated=truncated, success=info["success"])
+    env.close()
+
+
+if __name__ == "__main__":
+    step_over_pipes(gymnasium.make(sys.argv[1]))

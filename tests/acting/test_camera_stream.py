@@ -22,7 +22,6 @@ from tandem.link.messages import Camera
 from tests.drawing import drawing  # noqa: F401  a fixture
 from tests.waiting import wait_for
 
-
 PICTURE = np.zeros((30, 40, 3), np.uint8)
 PICTURE[:, 20:] = 255
 

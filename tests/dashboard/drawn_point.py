@@ -33,4 +33,4 @@ class DrawnPoint(gymnasium.Env):
         return picture
 
 
-gymnasium.register("DrawnPoint-v0", entry_point=DrawnPoint, max_episode_steps=1000)
+gymnasium.register("DrawnPoint-v0", entry_point=f"{__name__}:DrawnPoint", max_episode_steps=1000)

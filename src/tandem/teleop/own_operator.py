@@ -1,4 +1,5 @@
-"""Operators of your own: `--operator module:Class`, or `--operator serve:PYTHON:module:Class` for one that needs another Python.
+"""Operators of your own: `--operator module:Class`, or `--operator serve:PYTHON:module:Class` for one that needs another Python
+(an interpreter, or the folder of a virtual environment).
 
 The class has what `Operator` has: `reset()`, called where an episode begins, and `decide(observation, proposed)`, called for every step,
 which gives the action and whether a person chose it. `observation` has the entries of the spec, unbatched, in the environment's units;
@@ -96,13 +97,15 @@ class OperatorElsewhere:
 
     def __init__(self, name: str, python: str, place: str, seed: int) -> None:
         self._place = name
-        command = [python, "-c", Path(operator_process.__file__).read_text(), place, str(seed)]
+        interpreter = Path(python).expanduser() / "bin" / "python" if Path(python).expanduser().is_dir() else python
+        command = [str(interpreter), "-c", Path(operator_process.__file__).read_text(), place, str(seed)]
         try:
             # a session of its own: Ctrl-C is for the program that asks, and ends this one by closing its pipe
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         except OSError as problem:
             raise ConfigError(
-                f"--operator {name}: cannot start {python} ({problem.strerror}); expected serve:PYTHON:module:Class"
+                f"--operator {name}: cannot start {interpreter} ({problem.strerror}); expected serve:PYTHON:module:Class, where PYTHON is an "
+                f"interpreter or the folder of a virtual environment"
             ) from None
         self._end = weakref.finalize(self, _end, self._process)
         started = self._answer()
