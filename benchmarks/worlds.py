@@ -46,7 +46,7 @@ CORES = 2
 DEMOS = 20
 EPISODES = 50
 CLONING_STEPS = 20_000
-"""Updates of cloning. The policy after the last one is the one that counts: it succeeds more often than the one with the best validation."""
+"""Updates of cloning. The policy after the last one counts: it usually succeeds more often than the one with the best validation."""
 Method = Literal["rlpd", "cloning", "sbx"]
 
 

@@ -63,10 +63,10 @@ def fill(model, demos, mean: np.ndarray, deviation: np.ndarray) -> None:
     def standard(values):
         return ((values - mean) / deviation).astype(np.float32)
 
-    for now, then, action, reward, terminated in zip(
-        standard(demos["observation"]), standard(demos["next_observation"]), demos["action"], demos["reward"], demos["terminated"]
-    ):
-        model.replay_buffer.add(now[None], then[None], action[None], np.array([reward]), np.array([terminated]), [{}])
+    now, then = standard(demos["observation"]), standard(demos["next_observation"])
+    for i in range(len(now)):
+        row = slice(i, i + 1)
+        model.replay_buffer.add(now[row], then[row], demos["action"][row], demos["reward"][row], demos["terminated"][row], [{}])
 
 
 def train(python: str, task: str, demos_file: str, minutes: float, seed: int, final_seeds: list) -> dict:

@@ -104,8 +104,8 @@ class OperatorElsewhere:
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         except OSError as problem:
             raise ConfigError(
-                f"--operator {name}: cannot start {interpreter} ({problem.strerror}); expected serve:PYTHON:module:Class, where PYTHON is an "
-                f"interpreter or the folder of a virtual environment"
+                f"--operator {name}: cannot start {interpreter} ({problem.strerror}); expected serve:PYTHON:module:Class, where "
+                f"PYTHON is an interpreter or the folder of a virtual environment"
             ) from None
         self._end = weakref.finalize(self, _end, self._process)
         started = self._answer()
