@@ -110,7 +110,7 @@ class Trial:
         if not found:
             operator = WORLDS[self.task].operator
             operator = f"serve:{self.python}:{operator}" if operator.startswith("metaworld") else operator
-            tandem("record", self.env, "--operator", operator, "--demos", DEMOS, "--seed", self.seed, "--out", folder, "--quiet")
+            self._tandem("record", self.env, "--operator", operator, "--demos", DEMOS, "--seed", self.seed, "--out", folder, "--quiet")
             found = sorted(folder.glob(f"*_{DEMOS}_demos_*.db"))
         return found[0]
 
@@ -128,8 +128,20 @@ class Trial:
 
     def _run(self, command: str, *options: object) -> dict[str, Any]:
         run = self.folder / f"{command}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
-        tandem(command, self.env, "--demos", self.demos(), "--seed", self.seed, "--run", run, "--quiet", *options)
+        self._tandem(command, self.env, "--demos", self.demos(), "--seed", self.seed, "--run", run, "--quiet", *options)
         return json_module.loads((run / "summary.json").read_text())
+
+    def _tandem(self, command: str, *arguments: object) -> None:
+        """A command of Tandem's in a process of its own, with the tasks and the operators on its path; its words go to a file."""
+        found = (str(ROOT / "src"), str(ROOT / "benchmarks"), str(ROOT / "examples" / "operators"))
+        environment = {"MUJOCO_GL": "egl", **os.environ, "PYTHONPATH": os.pathsep.join(found)}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        log = self.folder / f"{command}.log"
+        with log.open("w") as words:
+            line = [sys.executable, "-m", "tandem.cli", command, *map(str, arguments)]
+            code = subprocess.run(line, env=environment, stdout=words, stderr=words).returncode
+        if code:
+            raise SystemExit(f"`tandem {command}` ended with code {code} at {self.task}; {log} ends with:\n{log.read_text()[-2000:]}")
 
     def sbx(self) -> dict[str, Any]:
         peers = Peers("worlds_sbx.py")
@@ -168,13 +180,6 @@ class Trial:
 
 def _outcome(described: dict[str, Any]) -> dict[str, Any]:
     return {"successes": described["successes"], "episodes": described["episodes"]}
-
-
-def tandem(*arguments: object) -> None:
-    """A command of Tandem's in a process of its own; the tasks and the operators are on its path."""
-    found = (str(ROOT / "src"), str(ROOT / "benchmarks"), str(ROOT / "examples" / "operators"))
-    environment = {"MUJOCO_GL": "egl", **os.environ, "PYTHONPATH": os.pathsep.join(found)}
-    subprocess.run([sys.executable, "-m", "tandem.cli", *map(str, arguments)], check=True, env=environment)
 
 
 class Results:
