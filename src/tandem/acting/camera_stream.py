@@ -29,7 +29,7 @@ from tandem.types import Observation
 
 SIZE = (320, 240)
 OWN_SHARE = 0.1
-"""Of the control loop's time, what the pictures that an environment draws of itself may take."""
+"""Share of the control loop's time that the pictures an environment draws of itself may take."""
 QUALITY = 70
 
 
