@@ -195,6 +195,10 @@ def test_a_python_that_does_not_exist_is_said(module: str) -> None:
         own_operator(f"serve:/no/python:{module}:Towards", make_env(f"{module}:Line-v0"))
 
 
+def test_a_python_may_be_named_by_the_folder_of_its_virtual_environment(module: str) -> None:
+    assert own_operator(f"serve:{sys.prefix}:{module}:Towards", make_env(f"{module}:Line-v0")).name == "towards"
+
+
 def test_a_resumed_operator_begins_as_in_a_new_episode(module: str) -> None:
     operator = own_operator(f"{module}:Towards", make_env(f"{module}:Line-v0"))
     operator.restore(operator.memory())

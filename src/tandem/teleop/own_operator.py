@@ -97,7 +97,8 @@ class OperatorElsewhere:
 
     def __init__(self, name: str, python: str, place: str, seed: int) -> None:
         self._place = name
-        interpreter = Path(python).expanduser() / "bin" / "python" if Path(python).expanduser().is_dir() else python
+        found = Path(python).expanduser()
+        interpreter = found / "bin" / "python" if found.is_dir() else found if "/" in python else python
         command = [str(interpreter), "-c", Path(operator_process.__file__).read_text(), place, str(seed)]
         try:
             # a session of its own: Ctrl-C is for the program that asks, and ends this one by closing its pipe
