@@ -53,4 +53,4 @@ bench: install ## the benchmarks (minutes)
 	$(BIN)/python -m benchmarks.learner
 
 clean: ## remove the virtual environment and caches
-	rm -rf $(VENV) .venv-peers .pytest_cache .ruff_cache build src/*.egg-info
+	rm -rf $(VENV) .venv-peers .venv-worlds .pytest_cache .ruff_cache build src/*.egg-info

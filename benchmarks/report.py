@@ -71,4 +71,5 @@ class Report:
             console.print(f"[yellow]not measured[/]: {name}")
         for line in self.unmet():
             console.print(f"[red]not met[/]: {line}")
-        console.print("[green]all targets met[/]" if met else "[red]targets not met[/]")
+        if self.targets:
+            console.print("[green]all targets met[/]" if met else "[red]targets not met[/]")

@@ -43,6 +43,7 @@ SLOW = (
     "programs/test_serve.py",
     "programs/test_teaching.py",
     "teleop/test_devices.py::test_a_missing_package_is_named_with_what_to_install",
+    "teleop/test_own_operator.py",
     "teleop/test_person_in_the_loop.py",
     # a browser, or drawing
     "dashboard/test_page_live.py",

@@ -132,6 +132,13 @@ def test_an_environment_of_your_own_is_trained(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "run" / "config.json").read_text())["task"] == "Line-v0"
 
 
+def test_an_environment_of_your_own_is_demonstrated_by_your_script(tmp_path: Path) -> None:
+    said = example("record_demos.py", "--max_steps", 40, "--out", "out", cwd=tmp_path)
+    assert "with 10 demonstrations after 40 learner steps" in said
+    [demos] = (tmp_path / "out" / "line_demos").glob("Line-v0_10_demos_*.db")
+    assert read_demos(demos).attributes == {"operator": "push", "seed": 0}
+
+
 def test_a_task_of_your_own_is_demonstrated_trained_and_read(tmp_path: Path) -> None:
     said = example("write_task.py", "--max_steps", 40, "--run", "run", cwd=tmp_path)
     assert "after 40 learner steps" in said

@@ -1,6 +1,7 @@
 """Tandem: teach robots contact-rich skills from a few demonstrations, a person's corrections and reinforcement learning.
 
     tandem.make(task)                   one environment of a task, with Gymnasium's reset and step
+    tandem.record(task, operator, ...)  demonstrations by a script of yours, or by the task's own; gives the file
     tandem.train(task, ...)             learn a task with RLPD in this process; gives the run folder and the success rate
     tandem.load_policy(path).act(obs)   act with a learned policy (NumPy only)
     tandem.read_demos(path)             the steps of a file of demonstrations or of a journal
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from tandem.programs.library import Policy as Policy
     from tandem.programs.library import TrainingResult as TrainingResult
     from tandem.programs.library import load_policy as load_policy
+    from tandem.programs.library import record as record
     from tandem.programs.library import train as train
 
 __version__ = "0.1.0"
-__all__ = ["Journal", "Policy", "TrainingResult", "__version__", "load_policy", "make", "read_demos", "register_task", "train"]
+__all__ = ["Journal", "Policy", "TrainingResult", "__version__", "load_policy", "make", "read_demos", "record", "register_task", "train"]
 
 _PLACES = {
     "Journal": "tandem.data.journal",
@@ -35,6 +37,7 @@ _PLACES = {
     "load_policy": "tandem.programs.library",
     "make": "tandem.envs.registry",
     "read_demos": "tandem.data.demos",
+    "record": "tandem.programs.library",
     "register_task": "tandem.envs.registry",
     "train": "tandem.programs.library",
 }

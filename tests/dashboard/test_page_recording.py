@@ -51,6 +51,36 @@ def look_through_the_camera(visitor: Visitor) -> None:
     visitor.until("!tandem.image")
 
 
+def test_a_robot_without_shapes_is_shown_by_the_picture_that_it_draws_of_itself(browser: Any, tmp_path: Path) -> None:
+    """At once, without a choice of camera: there is nothing else to see. The square moves as the point does."""
+    task = "tests.dashboard.drawn_point:DrawnPoint-v0"
+    recording = Started(tmp_path, "record", task, "--operator", "browser", "--demos", "1", "--out", str(tmp_path / "demos"))
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    try:
+        visitor = Visitor(context, recording.link())
+        visitor.until("tandem.image?.naturalWidth === 60")
+        assert visitor.tab.evaluate("[tandem.camera, document.getElementById('stage-empty').hidden]") == ["own picture", True]
+        brightest = """() => {
+          const canvas = document.createElement("canvas"), g = canvas.getContext("2d");
+          canvas.width = 60; canvas.height = 40;
+          g.drawImage(tandem.image, 0, 0);
+          const row = [...g.getImageData(0, 20, 60, 1).data].filter((_, i) => i % 4 === 0);
+          return row.indexOf(Math.max(...row));
+        }"""
+        before = visitor.tab.evaluate(brightest)
+        visitor.take()
+        visitor.tab.keyboard.press("Enter")
+        visitor.until("tandem.state.recording.phase === 'recording'")
+        visitor.hold("KeyW", 0.6)
+        visitor.until(f"({brightest})() > {before + 8}")
+        assert not visitor.errors, visitor.errors
+        visitor.tab.select_option("#camera", "")
+        visitor.until("!tandem.image && !document.getElementById('stage-empty').hidden")
+    finally:
+        context.close()
+        recording.stop()
+
+
 def test_two_demonstrations_are_recorded_by_hand(browser: Any, tmp_path: Path) -> None:
     """One is discarded in between and leaves no trace; the program ends when it has two."""
     recording = Started(tmp_path, "record", TASK, "--operator", "browser", "--demos", "2", "--out", str(tmp_path / "demos"))

@@ -5,7 +5,7 @@ import pytest
 
 from tandem.acting.operators import make_operators, scripted_people
 from tandem.actions import ActionLayout
-from tandem.envs.registry import make, spec_for
+from tandem.envs.registry import make, make_env
 from tandem.errors import ConfigError
 from tandem.teleop.operator import RandomActions
 from tandem.teleop.scripted_person import Manner, ScriptedPerson
@@ -120,13 +120,13 @@ def test_the_same_seed_helps_at_the_same_moments_and_a_saved_one_goes_on() -> No
 
 
 def test_every_robot_has_a_person_of_its_own_and_a_page_may_still_take_the_first() -> None:
-    spec = spec_for("reach")
-    operators, steering = make_operators("person:scripted", spec, 3, seed=1)
+    env = make_env("reach", 3)
+    operators, steering = make_operators("person:scripted", env, seed=1)
     assert isinstance(operators[0], Steering) and operators[0] is steering and isinstance(operators[0].inner, ScriptedPerson)
     assert len({id(one) for one in operators}) == 3
-    assert make_operators("none", spec, 2, 0)[1] is None
+    assert make_operators("none", env, 0)[1] is None
     with pytest.raises(ConfigError, match="no operator 'nobody'; there are browser, none, person:scripted, spacemouse, gamepad"):
-        make_operators("nobody", spec, 1, 0)
+        make_operators("nobody", env, 0)
     with pytest.raises(ConfigError, match="tasks that do: gear_assembly, reach"):
         scripted_people(make("Pendulum-v1").get_wrapper_attr("task_spec"), 1, 0)
 

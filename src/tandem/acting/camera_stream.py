@@ -2,12 +2,16 @@
 
 A camera is an image entry of the observation, or a camera of the simulation. The control loop copies the image or the simulation's state
 (microseconds) and goes on; the thread does the rest. While it is busy no other picture is taken.
+
+An environment without a MuJoCo simulation draws itself (`TaskEnv.render`). Only the thread that steps it may ask for that, so the control
+loop waits for the picture, but spends no more than a small share of its time on pictures, and none at all on a robot's.
 """
 
 from __future__ import annotations
 
 import io
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,11 +21,14 @@ from PIL import Image
 from tandem.acting.view_stream import ViewSink
 from tandem.envs import HOW_TO_DRAW
 from tandem.envs.physics import Physics
+from tandem.envs.scenery import OWN_PICTURE
 from tandem.envs.task_env import TaskEnv
 from tandem.link.messages import MAX_PICTURE, Camera
 from tandem.types import Observation
 
 SIZE = (320, 240)
+OWN_SHARE = 0.1
+"""Share of the control loop's time that the pictures an environment draws of itself may take."""
 QUALITY = 70
 
 
@@ -35,6 +42,8 @@ class CameraStream:
         self._idle, self._asked, self._closed = threading.Event(), threading.Event(), False
         self._idle.set()
         self._refused: set[str] = set()
+        self._own_due = 0.0
+        """When the environment may be asked for its next picture of itself."""
         self._thread: threading.Thread | None = None
 
     def take(self, camera: str, observation: Observation) -> None:
@@ -49,6 +58,11 @@ class CameraStream:
             assert self._physics is not None
             self._physics.update()
             self._wanted = (camera, None)
+        elif camera == OWN_PICTURE and self._env.capabilities.renders:
+            picture = self._own_picture()
+            if picture is None:
+                return
+            self._wanted = (camera, picture)
         else:
             self._refuse(camera, "there is no such image among the observations, and no such camera in a simulation")
             return
@@ -57,6 +71,24 @@ class CameraStream:
             self._thread.start()
         self._idle.clear()
         self._asked.set()
+
+    def _own_picture(self) -> np.ndarray | None:
+        """None if it is too early for another one, or there is none."""
+        began = time.monotonic()
+        if began < self._own_due:
+            return None
+        if self._env.capabilities.clock == "real":
+            self._refuse(OWN_PICTURE, "it would have to be drawn by the thread that controls the robot, which must not wait")
+            return None
+        try:
+            picture = np.array(self._env.render())
+            Image.fromarray(picture)
+        except Exception as problem:  # as in `_work`
+            self._refuse(OWN_PICTURE, f"{type(problem).__name__}: {problem}")
+            return None
+        now = time.monotonic()
+        self._own_due = now + (now - began) * (1 / OWN_SHARE - 1)
+        return picture
 
     def _work(self) -> None:
         renderer: Any = None

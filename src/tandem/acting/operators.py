@@ -5,6 +5,7 @@ none              nobody may
 person:scripted   a stand-in that corrects with the task's expert; a page may still take over
 spacemouse        a SpaceMouse on the actor's machine takes over when it is moved; a page may too
 gamepad           a gamepad on the actor's machine takes over while its shoulder button is held; a page may too
+module:Class      a class of your own decides (`teleop.own_operator`); a page may still take over
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from pathlib import Path
 
 from tandem.actions import ActionLayout
 from tandem.envs.registry import TASKS, make_corrector, registered
+from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError
 from tandem.seeding import episode_seed
 from tandem.teleop.devices import Gamepad, SpaceMouse
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.operator import HandsOff, ResumableOperator
+from tandem.teleop.own_operator import is_own, own_operator
 from tandem.teleop.scripted_person import Manner, ScriptedPerson
 from tandem.teleop.steering import Hand, Steering
 from tandem.types import Spec
@@ -28,21 +31,23 @@ DEVICES = ("spacemouse", "gamepad")
 
 
 def check_operator(name: str) -> None:
-    if name not in OPERATORS:
-        raise ConfigError(f"no operator '{name}'; there are {', '.join(OPERATORS)}")
+    if name not in OPERATORS and not is_own(name):
+        raise ConfigError(f"no operator '{name}'; there are {', '.join(OPERATORS)}, and module:Class for your own")
 
 
 def make_operators(
-    name: str, spec: Spec, num_envs: int, seed: int, hand: Hand | None = None, manner: Manner | None = None
+    name: str, env: TaskEnv, seed: int, hand: Hand | None = None, manner: Manner | None = None
 ) -> tuple[list[ResumableOperator], Steering | None]:
     """One operator for each row, and the first of them if a person may steer it, else None. `hand` is a device on this machine."""
     check_operator(name)
+    inner: list[ResumableOperator] = [HandsOff()] * env.num_envs
     if name == "none":
-        return [HandsOff()] * num_envs, None
-    inner: list[ResumableOperator] = [HandsOff()] * num_envs
+        return inner, None
     if name == "person:scripted":
-        inner = list(scripted_people(spec, num_envs, seed, manner))
-    steering = Steering(ActionLayout.of(spec), inner[0], hand)
+        inner = list(scripted_people(env.spec, env.num_envs, seed, manner))
+    elif is_own(name):
+        inner = [own_operator(name, env, seed, row) for row in range(env.num_envs)]
+    steering = Steering(ActionLayout.of(env.spec), inner[0], hand)
     return [steering, *inner[1:]], steering
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from tandem.actions import ActionLayout
@@ -115,6 +117,29 @@ def _executed(name: str, info: dict[str, Any], low: np.ndarray, high: np.ndarray
     return None, False
 
 
+def make_drawable(name: str) -> gymnasium.Env:
+    """One that draws itself if it declares that it can, and if that works here; else a plain one."""
+    if _declares_pictures(name):
+        try:
+            return gymnasium.make(name, render_mode="rgb_array")
+        except Exception:  # no graphics on this machine: every package says it in its own way, and none of them is needed to act
+            pass
+    return gymnasium.make(name)
+
+
+def _declares_pictures(name: str) -> bool:
+    """By the `render_modes` of its class, or, where a function makes it, by the function's argument `render_mode`."""
+    module, _, name_alone = name.rpartition(":")
+    if module:
+        importlib.import_module(module)  # registers it
+    entry = gymnasium.spec(name_alone).entry_point
+    creator: Any = load_env_creator(entry) if isinstance(entry, str) else entry
+    modes = getattr(creator, "metadata", None)
+    if isinstance(modes, dict):
+        return "rgb_array" in (modes.get("render_modes") or ())
+    return callable(creator) and "render_mode" in inspect.signature(creator).parameters
+
+
 class GymnasiumEnv:
     """N Gymnasium environments as a `TaskEnv`, stepped one after the other; each is an environment of its own.
 
@@ -207,6 +232,10 @@ class GymnasiumEnv:
             got = type(picture).__name__
             raise RenderingUnavailable(f"environment '{self.spec.task}' draws no picture: render() gave a {got}, expected an array.")
         return picture
+
+    def bare(self, row: int) -> gymnasium.Env:
+        """The environment of one row without wrappers, for a script that looks into its simulation."""
+        return self._envs[row].unwrapped
 
     def physics(self) -> Physics | None:
         found = _mujoco_of(self._envs[0])

@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from tandem.envs.autoreset import AutoresetEnv
-from tandem.envs.foreign import ForeignBatch, GymnasiumEnv
+from tandem.envs.foreign import ForeignBatch, GymnasiumEnv, make_drawable
 from tandem.envs.limits import LimitSettings
 from tandem.envs.served.names import is_served, open_served
 from tandem.envs.served.server import make_environment
@@ -165,10 +165,14 @@ def make_env(
     reward: Reward | None = None,
     num_threads: int = 0,
     render: bool = False,
+    watched: bool = False,
     camera: str | None = None,
     size: tuple[int, int] = (640, 480),
 ) -> TaskEnv:
-    """`num_envs` environments to act in; `reward=None` is the task's own. With `render` they can be asked for pictures."""
+    """`num_envs` environments to act in; `reward=None` is the task's own.
+
+    With `render` they can be asked for pictures. `watched` is for row 0, at which people look: it draws itself if it can.
+    """
     entry = registered(name)
     if entry is not None:
         task = _task(entry, name, reward)
@@ -177,10 +181,15 @@ def make_env(
         return SimulatedEnv(task, num_envs, num_threads=num_threads, camera=camera or entry.camera, size=size)
     if is_served(name):
         _refuse_reward(name, reward)
-        return open_served(name, num_envs, render=render)
+        return open_served(name, num_envs, render=render or watched)
     # an environment that cannot be drawn need not take the argument
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
-    env = _gymnasium(name, lambda: GymnasiumEnv(name, [gymnasium.make(name, **options) for _ in range(num_envs)]))
+
+    def rows() -> list[gymnasium.Env]:
+        first = [make_drawable(name)] if watched and not render and num_envs else []
+        return [*first, *(gymnasium.make(name, **options) for _ in range(num_envs - len(first)))]
+
+    env = _gymnasium(name, lambda: GymnasiumEnv(name, rows()))
     _refuse_reward(name, reward)
     return env
 
@@ -233,7 +242,10 @@ def make_expert(name: str, seed: int | None = None) -> Expert:
     """The script that can do this task."""
     entry = registered(name)
     if entry is None or entry.expert is None:
-        raise ConfigError(f"task '{name}' has no scripted operator; tasks that do: {', '.join(tasks_with_expert())}")
+        raise ConfigError(
+            f"task '{name}' has no scripted operator; tasks that do: {', '.join(tasks_with_expert())}. For any other task give a class of "
+            f"your own with --operator module:Class (docs/demonstrations.md)."
+        )
     return entry.expert(seed)
 
 

@@ -1,7 +1,7 @@
 """The shapes of a simulation and their poses now, for a page that draws them itself.
 
 Only what MuJoCo would show (geom groups 0 to 2, not transparent). A mesh comes with its bounding box, and with its triangles where it
-is small. An environment without MuJoCo has no bodies and no geoms; people then see its numbers.
+is small. An environment without MuJoCo has no bodies and no geoms; people then see the picture that it draws of itself, and its numbers.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from tandem.envs.task_env import TaskEnv
 if TYPE_CHECKING:
     import mujoco
 
+OWN_PICTURE = "own picture"
+"""Name of the view that an environment without a MuJoCo simulation draws by its own `render`."""
 SHOWN_GROUPS = 3
 SMALL_MESH = 400
 """Vertices up to which a mesh is described by its triangles too."""
@@ -28,12 +30,13 @@ class Scenery:
 
     def __init__(self, env: TaskEnv, axes: Sequence[str], camera: str | None = None) -> None:
         self._axes, self._control_hz, self._camera = list(axes), env.spec.control_hz, camera
-        self._cameras = list(env.capabilities.cameras)
         self._physics = env.physics()
+        self._cameras = [OWN_PICTURE] if self._physics is None and env.capabilities.renders else list(env.capabilities.cameras)
 
     def description(self) -> dict[str, Any]:
         """As `link.messages.Scene` carries it: bodies by name, geoms in the frames of their bodies, a good place to look from."""
-        described = {"bodies": [], "geoms": [], "camera": _LOOK, "axes": self._axes, "control_hz": self._control_hz, "cameras": []}
+        described = {"bodies": [], "geoms": [], "camera": _LOOK, "axes": self._axes, "control_hz": self._control_hz}
+        described["cameras"] = self._cameras
         physics = self._physics
         if physics is None:
             return described
@@ -42,7 +45,6 @@ class Scenery:
         return described | {
             "bodies": [model.body(i).name or f"body {i}" for i in range(model.nbody)],
             "geoms": [_geom(model, i) for i in range(model.ngeom) if _is_shown(model, i)],
-            "cameras": self._cameras,
             "camera": _look(model, physics.data, self._camera),
         }
 

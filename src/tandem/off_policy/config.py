@@ -52,7 +52,7 @@ class TrainConfig:
     """Speed of the actors that are started with the run: as fast as the learner keeps up, or the task's control rate (not in hil-serl)."""
     operator: str = "browser"
     """Who may take over the robots of the actors that are started with the run: browser (a page), none, person:scripted (a script that
-    corrects with the task's expert), spacemouse or gamepad (not in hil-serl)."""
+    corrects with the task's expert), spacemouse, gamepad, or module:Class (your own, docs/demonstrations.md) (not in hil-serl)."""
     reward_source: Literal["simulation", "person"] = "simulation"
     """Where rewards come from: the environment, or a person's success and failure labels (not in hil-serl)."""
     updates_per_actor_step: float = 1.0

@@ -41,7 +41,7 @@ def train(
             "real time, so no person can take part. Leave --sync out, or use --operator person:scripted."
         )
     nobody = config.operator == "browser"  # there is no page to a run without a port
-    operators, _ = make_operators("none" if nobody else config.operator, spec, config.num_envs, config.seed)
+    operators, _ = make_operators("none" if nobody else config.operator, env, config.seed)
     demos = [step for file in config.demos for step in load_demos(file, spec)]
     start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None
     if config.wandb:

@@ -65,7 +65,7 @@ class ActorArgs:
     """What a real-time actor does while the learner cannot be reached: act and keep the steps, or hold still."""
     operator: str = "browser"
     """Who may correct the robot: browser (a person on the page), none, person:scripted (a script that corrects with the task's
-    expert), spacemouse or gamepad (on this machine)."""
+    expert), spacemouse or gamepad (on this machine), or module:Class (your own)."""
     mapping: Path | None = None
     """File that says what sticks and buttons do. Default: the file that comes with Tandem (docs/person-in-the-loop.md)."""
     limits: Path | None = None
@@ -142,7 +142,7 @@ class Robot:
 
 def _open_robot(args: ActorArgs) -> Robot:
     """Opened before the actor joins: a policy that does not fit or a device that is missing joins no run."""
-    env = make_env(args.task, args.num_envs, num_threads=args.threads)
+    env = make_env(args.task, args.num_envs, num_threads=args.threads, watched=True)
     spec = env.spec
     _check_pace(args, env)
     return Robot(
@@ -182,7 +182,7 @@ def _make_actor(
 ) -> tuple[Actor, Steering | None]:
     """The actor, and the steering through which a person takes over; None where nobody may."""
     seed = process_seed(int(settings.get("seed", 0)), client.source)
-    operators, steering = make_operators(args.operator, robot.spec, args.num_envs, seed, robot.hand)
+    operators, steering = make_operators(args.operator, robot.env, seed, robot.hand)
     actor = Actor(
         robot.env,
         client,

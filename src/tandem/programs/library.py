@@ -1,4 +1,4 @@
-"""Tandem from Python: `tandem.train` and `tandem.load_policy`. Only `train` imports JAX, when it is called."""
+"""Tandem from Python: `tandem.record`, `tandem.train` and `tandem.load_policy`. Only `train` imports JAX, when it is called."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import numpy as np
 
 from tandem.acting.policy import act_with, load_any_policy
 from tandem.errors import ConfigError, extras_named
+from tandem.programs.record import BY_HAND, record_with
 from tandem.programs.record import scripted_demos as record_scripted_demos
 from tandem.programs.terminal import new_run
 from tandem.runs.display import Display
+from tandem.teleop.operator import Operator
 from tandem.types import Spec
 
 if TYPE_CHECKING:
@@ -36,6 +38,33 @@ class TrainingResult:
     def policy(self) -> Policy:
         """The best policy of the run."""
         return load_policy(self.run)
+
+
+def record(
+    task: str,
+    operator: str | Operator = "scripted",
+    *,
+    demos: int = 25,
+    out: Path | str = "demos",
+    seed: int = 0,
+    quiet: bool = False,
+) -> Path:
+    """Record demonstrations by a script or a policy: successful episodes only, to one file, which is returned.
+
+    Args:
+        task: A task (see `tandem tasks`), a Gymnasium id (also one that you registered with `gymnasium.register`), or module:Id.
+        operator: `scripted` (the task's own script), `policy:RUN`, `module:Class`, or an object with `reset()` and
+            `decide(observation, proposed) -> (action, by_human)` (docs/demonstrations.md).
+        demos: Number of successful episodes to keep.
+        out: Folder of the new file.
+        seed: Random seed for the starts of the attempts.
+        quiet: No progress bar.
+    """
+    if demos < 1:
+        raise ConfigError(f"demos must be at least 1, got {demos}")
+    if isinstance(operator, str) and operator in BY_HAND:
+        raise ConfigError(f"operator '{operator}' is a person: use the command `tandem record {task} --operator {operator}`")
+    return record_with(task, operator, demos, Path(out), seed, quiet)
 
 
 def train(

@@ -21,6 +21,7 @@ from tandem.programs.page import mount_page, page_installed
 from tandem.programs.terminal import recording_bar, say
 from tandem.seeding import episode_seed
 from tandem.teleop.operator import Operator
+from tandem.teleop.own_operator import checked, is_own, own_operator
 from tandem.types import Transition, first_row
 
 GIVE_UP_AFTER = 50
@@ -43,8 +44,8 @@ def record(
 
     Args:
         task: A task (see `tandem tasks`).
-        operator: Who demonstrates: `scripted`, `policy:RUN` (the policy of a run, or a FILE.onnx), or a person with a `browser`,
-            `spacemouse` or `gamepad`.
+        operator: Who demonstrates: `scripted`, `policy:RUN` (the policy of a run, or a FILE.onnx), `module:Class` (your own, see
+            docs/demonstrations.md; `serve:PYTHON:module:Class` in another Python), or a person with a `browser`, `spacemouse` or `gamepad`.
         demos: Number of successful episodes to keep.
         out: Folder of the new file.
         seed: Random seed for the starts of the attempts and for the scripted operator.
@@ -58,22 +59,34 @@ def record(
     if operator in BY_HAND:
         path = _record_by_hand(task, operator, demos, out, seed, port, reward_source, mapping)
     else:
-        env = make_env(task)
-        demonstrator = _demonstrator(operator, env, task, seed)
-        with recording_bar(task, demos, quiet) as update:
-            path = record_demos(env, demonstrator, demos, out, seed, on_episode=update)
+        path = record_with(task, operator, demos, out, seed, quiet)
     if not quiet:
         say(format_report(inspect(path)))
     say(f"wrote {path}")
 
 
+def record_with(task: str, operator: str | Operator, demos: int, folder: Path, seed: int, quiet: bool) -> Path:
+    """Demonstrations by a script or a policy, by name or made already; returns the file."""
+    env = make_env(task)
+    try:
+        demonstrator = _demonstrator(operator, env, task, seed) if isinstance(operator, str) else checked(operator, env)
+        with recording_bar(task, demos, quiet) as update:
+            return record_demos(env, demonstrator, demos, folder, seed, on_episode=update)
+    finally:
+        env.close()
+
+
 def _demonstrator(operator: str, env: TaskEnv, task: str, seed: int) -> Operator:
     """The script or the policy that demonstrates."""
+    if is_own(operator):
+        return own_operator(operator, env, seed)
     if operator.startswith("policy:"):
         return PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=env.spec)[0], env.spec)
     if operator == "scripted":
         return make_expert(task, seed)
-    raise ConfigError(f"no operator '{operator}'; there are scripted, policy:RUN, browser, spacemouse and gamepad")
+    raise ConfigError(
+        f"no operator '{operator}'; there are scripted, policy:RUN, browser, spacemouse, gamepad, and module:Class for your own"
+    )
 
 
 def _record_by_hand(
@@ -105,8 +118,7 @@ def _record_by_hand(
 
 def scripted_demos(task: str, demos: int, run: Path, seed: int, quiet: bool) -> Path:
     """Demonstrations by the task's script for a run that is about to begin, in a folder next to the run's."""
-    with recording_bar(task, demos, quiet) as update:
-        return record_demos(make_env(task), make_expert(task, seed), demos, run.parent / f"{run.name}_demos", seed, on_episode=update)
+    return record_with(task, "scripted", demos, run.parent / f"{run.name}_demos", seed, quiet)
 
 
 def record_demos(

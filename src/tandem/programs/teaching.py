@@ -63,7 +63,7 @@ def teach(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Path:
     """Record `demos` successes by a person and return the file. `mount` puts a page on the hub before it listens."""
-    env = make_env(task)
+    env = make_env(task, watched=True)
     spec = env.spec
     device = hand(spec)
     temporary = Path(tempfile.mkdtemp(prefix="tandem-recording-"))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
 if TYPE_CHECKING:
+    from tandem.envs.task_env import TaskEnv
     from tandem.teleop.operator import Operator
-    from tandem.types import Spec
 
 
 def play(
     what: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK|RUN")],
-    operator: Literal["scripted", "random", "zero"] = "scripted",
+    operator: str = "scripted",
     policy: Path | None = None,
     episodes: int = 3,
     seed: int = 0,
@@ -28,7 +28,7 @@ def play(
 
     Args:
         what: A task (see `tandem tasks`), or a run folder, policy file or exported ONNX file.
-        operator: Who does a task; a run is played by its policy.
+        operator: Who does a task: `scripted`, `random`, `zero`, or `module:Class` (your own); a run is played by its policy.
         policy: Play the task with this policy: a run folder, a policy file or an ONNX file.
         episodes: Number of episodes to film.
         seed: Random seed for the starts of the episodes.
@@ -52,7 +52,7 @@ def play(
     else:
         task = what
         env = make_env(task, render=True, size=size)
-        player = _player(operator, task, env.spec, seed)
+        player = _player(operator, task, env, seed)
     physics = env.physics() if screen and not film else None
     if physics is not None:
         show_live(env, physics, player, seed)
@@ -65,12 +65,20 @@ def play(
         say(line)
 
 
-def _player(operator: Literal["scripted", "random", "zero"], task: str, spec: Spec, seed: int) -> Operator:
+def _player(operator: str, task: str, env: TaskEnv, seed: int) -> Operator:
     from tandem.actions import ActionLayout
     from tandem.envs.registry import make_expert
+    from tandem.errors import ConfigError
     from tandem.teleop.operator import RandomActions, Still
+    from tandem.teleop.own_operator import is_own, own_operator
 
+    layout = ActionLayout.of(env.spec)
     if operator == "scripted":
         return make_expert(task, seed)
-    layout = ActionLayout.of(spec)
-    return Still(layout) if operator == "zero" else RandomActions(layout, seed)
+    if operator == "random":
+        return RandomActions(layout, seed)
+    if operator == "zero":
+        return Still(layout)
+    if is_own(operator):
+        return own_operator(operator, env, seed)
+    raise ConfigError(f"no operator '{operator}'; there are scripted, random and zero, and module:Class for your own")

@@ -154,15 +154,25 @@ class Page {
       $("sides").hidden = false;
     }
     const images = Object.entries(this.helloMessage.spec.observation ?? {}).filter(([, entry]) => entry.dtype === "uint8" && entry.shape.length === 3);
-    this.cameras([...images.map(([name]) => name), ...(scene.cameras ?? [])]);
-    $("stage-empty").hidden = drawable && !!this.robot;
-    if (!drawable) text("stage-empty", "This environment has no shapes to draw. Its observations are below.");
+    const cameras = [...images.map(([name]) => name), ...(scene.cameras ?? [])];
+    if (!drawable && this.camera === undefined && cameras.length) {
+      this.camera = cameras.at(-1);
+      this.look();
+    }
+    this.drawable = drawable;
+    this.cameras(cameras);
+    this.fillStage();
     if (!drawable) $("observed").open = true;
+  }
+
+  fillStage() {
+    $("stage-empty").hidden = this.drawable ? !!this.robot : !!this.camera;
+    if (!this.drawable) text("stage-empty", "This environment has no shapes to draw. Its observations are below.");
   }
 
   cameras(names) {
     $("pick-camera").hidden = !names.length;
-    $("camera").replaceChildren(new Option("drawn", ""), ...names.map((name) => new Option(name, name)));
+    $("camera").replaceChildren(new Option(this.drawable ? "drawn" : "no picture", ""), ...names.map((name) => new Option(name, name)));
     $("camera").value = this.camera ?? "";
   }
 
@@ -299,7 +309,7 @@ class Page {
     const sides = { start: {}, front: { azimuth: 180, elevation: -10 }, side: { azimuth: 90, elevation: -10 }, top: { azimuth: 180, elevation: -89 } };
     for (const button of document.querySelectorAll("[data-side]")) button.onclick = () => this.robot?.look({ ...this.start, ...sides[button.dataset.side] });
     $("actor").onchange = () => this.choose($("actor").value);
-    $("camera").onchange = () => { this.camera = $("camera").value; if (!this.camera) { this.image?.remove(); this.image = null; } this.look(); };
+    $("camera").onchange = () => { this.camera = $("camera").value; if (!this.camera) { this.image?.remove(); this.image = null; } this.fillStage(); this.look(); };
     document.addEventListener("visibilitychange", () => this.look());
     // a clicked button loses the focus, so that Space takes over instead of pressing it again; focus by Tab is kept
     document.addEventListener("click", (event) => { if (event.detail > 0) event.target.closest?.("button, summary")?.blur(); });
