@@ -7,6 +7,7 @@
     ├── SpecMismatch           two processes, or a file and a task, disagree on observations or actions
     ├── ActionError            an action has the wrong shape, or a NaN or infinite value
     ├── SimulationDiverged     the physics produced NaN or infinite values
+    ├── EnvironmentFailed      an environment of somebody else raised an error of its own; the message says in which call and where
     ├── NotFinite              an environment or an update produced a NaN or infinite value
     ├── RenderingUnavailable   there is no OpenGL library to render with
     ├── DeviceError            an input device (SpaceMouse, gamepad) cannot be used
@@ -79,6 +80,10 @@ class ActionError(TandemError):
 
 
 class SimulationDiverged(TandemError):
+    pass
+
+
+class EnvironmentFailed(TandemError):
     pass
 
 

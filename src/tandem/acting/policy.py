@@ -121,5 +121,6 @@ def describe(result: Evaluation, spec: Spec) -> dict[str, Any]:
         "success_high": result.rate.high,
         "return": float(result.returns.mean()),
         "length": float(result.length.mean()),
+        "success_known": result.success_known,
         "success_seconds": None if not result.success.any() else result.success_length / spec.control_hz,
     }

@@ -47,7 +47,8 @@ def evaluate(
         return
     manner = "stochastic" if stochastic else "deterministic"
     console.print(f"{spec.task}, policy version {snapshot.version} (learner step {snapshot.learner_step:,}, {snapshot.hash}), {manner}")
-    console.print(f"success {result.rate} of {episodes}, return {figures['return']:.2f}, {figures['length']:.1f} actions", highlight=False)
+    success = f"success {result.rate} of {episodes}, " if result.success_known else ""
+    console.print(f"{success}return {figures['return']:.2f}, {figures['length']:.1f} actions", highlight=False)
 
 
 def policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[Policy, Spec]:

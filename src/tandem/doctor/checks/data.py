@@ -67,7 +67,7 @@ def observations_drifted(records: Records) -> Finding | None:
         return None
     late = [step for step in records.journal.tail if step.step == 0]
     early = [step for block in records.journal.blocks[: len(records.journal.blocks) // 3] for step in block if step.step == 0]
-    shown = [step for file in records.demos or () for step in file.starts if file.spec and file.spec.hash == records.spec.hash]
+    shown = [step for file in records.demos or () for step in file.starts if file.spec and not records.spec.data_difference(file.spec)]
     for than, reference in (("early", early), ("demos", shown)):
         if len(late) < limits.FEW_EPISODES or len(reference) < limits.FEW_EPISODES:
             continue
