@@ -53,6 +53,7 @@ COMMANDS = {
         "programs.export:export_command", "Write a learned policy as one ONNX file, compared with the policy before it is kept."
     ),
     "play": Command("programs.viewing:play", "Watch a task or a learned policy: in a window, or as a film where there is no screen."),
+    "env": Command("programs.describe:env", "Look at an environment and write a first file of what it may declare."),
     "tasks": Command("programs.tasks:tasks", "List the tasks that come with Tandem."),
 }
 

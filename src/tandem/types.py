@@ -274,8 +274,6 @@ class Step:
     """(N,) bool: the episode was cut off (time limit)."""
     success: np.ndarray
     """(N,) bool: reported by the task, on the step that achieved it."""
-    success_known: bool = True
-    """Whether the environment reports success at all. False: `success` is always False, and only the return can be judged."""
     executed: np.ndarray | None = None
     """(N, action_dim) float32: the actions that the robots really executed, in the agent's units and frame. None: exactly as asked."""
     intervened: np.ndarray | None = None
@@ -284,6 +282,8 @@ class Step:
     """The parts of the reward by name, (N,) each, where it has any."""
     seconds: float = 0.0
     """Wall time that the step took, as the environment measured it."""
+    success_known: bool = True
+    """Whether the environment reports success at all. False: `success` is always False, and only the return can be judged."""
 
     @property
     def ended(self) -> np.ndarray:

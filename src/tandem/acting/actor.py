@@ -24,7 +24,7 @@ from tandem.observations import Layout
 from tandem.runs.broken import STATES_KEPT, keep_simulation
 from tandem.seeding import episode_seeds
 from tandem.teleop.operator import ResumableOperator
-from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Step, Transition
+from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec, Step, Transition
 
 
 class ActorLink(Protocol):
@@ -88,11 +88,13 @@ class Actor:
         own_policy: OwnPolicy | None = None,
         limits: Limits | None = None,
         rewards: RewardSource | None = None,
+        spec: Spec | None = None,
     ) -> None:
         self.env, self._link, self._operators, self._say = env, link, operators, say
         self._limits = None if limits is None or limits.idle else limits
         self.rewards: RewardSource = rewards or EnvironmentReward()
-        self.spec = env.spec
+        self.spec = spec or env.spec
+        """The run's, whose scales may be fitted; the environment's where nobody gave another."""
         self._layout, self._actions = Layout(self.spec), ActionLayout.of(self.spec)
         self._random = np.random.default_rng([seed, 1])
         self._random_steps = random_steps

@@ -57,9 +57,9 @@ class Declaration:
 
     def over(self, other: Declaration) -> Declaration:
         """This one's word where it has one, else the other's; scales entry by entry."""
-        names = [each.name for each in dataclasses.fields(self)]
-        merged = {name: getattr(self, name) or getattr(other, name) for name in names}
-        return Declaration(**merged | {"scales": {**other.scales, **self.scales}})
+        mine = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        said = {name: value for name, value in mine.items() if value}
+        return dataclasses.replace(other, **{**said, "scales": {**other.scales, **self.scales}})
 
     def applied(self, spec: Spec) -> Spec:
         """The spec with what was declared; a declaration that does not fit it is refused."""

@@ -11,7 +11,7 @@ import functools
 import importlib
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,7 @@ class GymnasiumEnv:
         """Ended and not reset yet; before the first reset, all of them."""
         self._age = np.zeros(self.num_envs, int)
         """Steps of the episode that each row is in."""
+        self._infos: Callable[[dict[str, Any]], None] = lambda info: None
         self._success_known = self._declared.success_key is not None
         """Success is declared, or was seen in `info`."""
         entries = self.spec.observation.items()
@@ -193,7 +194,7 @@ class GymnasiumEnv:
         for row, seed in zip(chosen, seeds if seeds is not None else [None] * len(chosen), strict=True):
             with in_environment(self.spec.task, "reset()"):
                 observation, info = self._envs[row].reset(seed=None if seed is None else int(seed))
-            self._success_known |= reported_success(info, self._declared.success_key) is not None
+            self._succeeded(info)
             self._keep(row, observation)
             self._standing[row], self._age[row] = False, 0
         return self._seen()
@@ -229,7 +230,12 @@ class GymnasiumEnv:
             seconds=time.perf_counter() - began,
         )
 
+    def watch_infos(self, look: Callable[[dict[str, Any]], None]) -> None:
+        """Hand every `info` of the environments to `look` from now on."""
+        self._infos = look
+
     def _succeeded(self, info: dict[str, Any]) -> bool:
+        self._infos(info)
         found = reported_success(info, self._declared.success_key)
         self._success_known |= found is not None
         return bool(found)

@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,6 +94,7 @@ def act(
     hub = Hub(_address(args), _token(args))
     robot = _open_robot(args)
     client, settings = _connect(args, hub, robot.spec, say)
+    robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
     actor, steering = _make_actor(args, robot, client, settings, say)
     cameras = CameraStream(robot.env, client, say)
     loop = ControlLoop(
@@ -138,6 +139,8 @@ class Robot:
     """The device of a person on this machine."""
     policy: Policy | None
     """The policy that --policy names."""
+    policy_spec: Spec | None
+    """What that policy was trained with; its scales may be others than the run's."""
 
 
 def _open_robot(args: ActorArgs) -> Robot:
@@ -145,12 +148,14 @@ def _open_robot(args: ActorArgs) -> Robot:
     env = make_env(args.task, args.num_envs, num_threads=args.threads)
     spec = env.spec
     _check_pace(args, env)
+    policy, policy_spec = (None, None) if args.policy is None else load_any_policy(args.policy, spec=spec)
     return Robot(
         env,
         spec,
         limits=Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits)),
         hand=open_hand(args.operator, spec, args.mapping),
-        policy=None if args.policy is None else load_any_policy(args.policy, spec=spec)[0],
+        policy=policy,
+        policy_spec=policy_spec,
     )
 
 
@@ -177,6 +182,12 @@ def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) 
     return client, welcome.settings
 
 
+def _scales(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scales that the run learns with; empty from a hub that has none to give, and then the environment's own hold."""
+    given = settings.get("scales")
+    return given if isinstance(given, Mapping) else {}
+
+
 def _make_actor(
     args: ActorArgs, robot: Robot, client: ActorClient, settings: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[Actor, Steering | None]:
@@ -196,6 +207,7 @@ def _make_actor(
         own_policy=_own_policy(args, robot, seed, say),
         limits=robot.limits,
         rewards=reward_source("person" if settings.get("reward_source") == "person" else "simulation", args.num_envs),
+        spec=robot.spec,
     )
     return actor, steering
 
@@ -203,7 +215,7 @@ def _make_actor(
 def _own_policy(args: ActorArgs, robot: Robot, seed: int, say: Callable[[str], None]) -> OwnPolicy | None:
     if robot.policy is None:
         return None
-    own = OwnPolicy(act_with(robot.policy, robot.spec, seed), ForeignPolicy(robot.policy.hash))
+    own = OwnPolicy(act_with(robot.policy, robot.policy_spec or robot.spec, seed), ForeignPolicy(robot.policy.hash))
     known = own.known_as
     say(f"[ACTOR] acting with {args.policy} ({known.hash}) and not with the learner's policies; its steps carry version {known.version}")
     return own

@@ -55,5 +55,4 @@ def policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[Pol
     """A policy and its spec: of the run or file `what`, or `policy` for the task `what`, whose spec it must fit."""
     if policy is None:
         return load_any_policy(Path(what), which)
-    spec = spec_for(what)
-    return load_any_policy(policy, which, spec)[0], spec
+    return load_any_policy(policy, which, spec_for(what))

@@ -12,12 +12,15 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tandem.errors import TandemError
+from tandem.errors import EnvironmentFailed, StorageFull, TandemError
+from tandem.files import write_atomically
 from tandem.programs.launcher import Part
+from tandem.runs.folder import RunFolder
 
 
 def hub_part(run: Path, **settings: Any) -> Part:
@@ -53,7 +56,6 @@ def _hub(path: str, settings: str) -> None:
     from tandem.doctor.diagnosis import for_hub
     from tandem.link.hub import Hub, HubConfig
     from tandem.programs.page import mount_page
-    from tandem.runs.folder import RunFolder
 
     run, asked = RunFolder(Path(path)), json.loads(settings)
     certificate, key = (None if asked[name] is None else Path(asked[name]) for name in ("certificate", "key"))
@@ -99,7 +101,6 @@ def _actor(*arguments: str) -> None:
 
     from tandem.doctor.watch import watch_actor
     from tandem.programs.actor import ActorArgs, act_here
-    from tandem.runs.folder import RunFolder
 
     args = tyro.cli(ActorArgs, args=arguments)
     assert args.run is not None, "a supervisor's actor is given its run"
@@ -112,14 +113,34 @@ def _film(run: str, folder: str) -> None:
     play(run, out=Path(folder), film=True)
 
 
+def _leave_last_words(name: str, arguments: Sequence[str], problem: BaseException) -> None:
+    """Write down what ended this part: its terminal may be gone when somebody asks. A failure to write must not hide the error."""
+    named = dict(zip(arguments, arguments[1:], strict=False))
+    run, part = (named.get("--run"), named.get("--name", name)) if name == "actor" else (next(iter(arguments), None), name)
+    if run is None or name == "film":
+        return
+    said = str(problem) if isinstance(problem, TandemError) else f"{type(problem).__name__}: {problem}"
+    words = {"error": said[:2000], "environment": isinstance(problem, EnvironmentFailed)}
+    with contextlib.suppress(OSError, StorageFull):
+        file = RunFolder(Path(run)).last_words(part)
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, json.dumps(words).encode(), durable=False)
+
+
 def main() -> NoReturn:
     name, *arguments = sys.argv[1:]
     end_with_supervisor()
     try:
         {"hub": _hub, "trainer": _trainer, "actor": _actor, "film": _film}[name](*arguments)
     except TandemError as problem:
+        _leave_last_words(name, arguments, problem)
+        if isinstance(problem, EnvironmentFailed):
+            traceback.print_exception(problem.__cause__)
         print(f"{name}: {problem}", file=sys.stderr)
         sys.exit(2)
+    except Exception as problem:
+        _leave_last_words(name, arguments, problem)
+        raise
     sys.exit(0)
 
 

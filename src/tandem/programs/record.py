@@ -70,7 +70,7 @@ def record(
 def _demonstrator(operator: str, env: TaskEnv, task: str, seed: int) -> Operator:
     """The script or the policy that demonstrates."""
     if operator.startswith("policy:"):
-        return PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=env.spec)[0], env.spec)
+        return PolicyOperator(*load_any_policy(Path(operator.removeprefix("policy:")), spec=env.spec))
     if operator == "scripted":
         return make_expert(task, seed)
     raise ConfigError(f"no operator '{operator}'; there are scripted, policy:RUN, browser, spacemouse and gamepad")
