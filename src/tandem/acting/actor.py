@@ -17,7 +17,7 @@ from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
 from tandem.actions import ActionLayout
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.task_env import TaskEnv
-from tandem.errors import ActionError, SimulationDiverged
+from tandem.errors import ActionError, EnvironmentFailed, SimulationDiverged
 from tandem.link.messages import EpisodeEnd
 from tandem.networks.numpy_policy import ActingPolicy, acting_policy
 from tandem.observations import Layout
@@ -168,8 +168,17 @@ class Actor:
         self.steps += len(self.transitions)
         self.returns += judged.step.reward
         self._ended |= judged.step.ended
+        self._leave_episodes_without_numbers()
         if judged.label is not None:
             self._send_episode_end(kept=True, success=judged.label.success)
+
+    def _leave_episodes_without_numbers(self) -> None:
+        """From a NaN or infinite observation nobody can act: the journal rejects the step, and the row begins a new episode."""
+        for row in np.flatnonzero(~self._ended).tolist():
+            found = _not_finite(_row(self._observation, row))
+            if found:
+                self._ended[row] = True
+                self._say(f"[ACTOR] environment '{self.spec.task}' handed out {found}: the episode is left, and another begins")
 
     def give_label(self, label: Label, episode: int | None = None) -> str:
         """A person judges the episode of row 0 (`episode`: the number of the one that was meant); returns why not, empty if it counts.
@@ -219,6 +228,9 @@ class Actor:
         """Start new episodes in these rows: environment, operators, recorders, policy memory, reward source."""
         self._observation = self.env.reset(rows, seeds)
         for row in rows:
+            found = _not_finite(_row(self._observation, row))
+            if found:
+                raise EnvironmentFailed(f"environment '{self.spec.task}' handed out {found} in reset(): there is nothing to act from")
             self._ended[row] = False
             self.returns[row] = 0.0
             if self.own_policy is not None:
@@ -290,3 +302,12 @@ class Actor:
 
 def _row(observation: Observation, index: int) -> Observation:
     return {name: values[index] for name, values in observation.items()}
+
+
+def _not_finite(observation: Observation) -> str:
+    """The first number that is NaN or infinite, with its entry and index; empty if there is none."""
+    for name, values in observation.items():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            index = tuple(np.argwhere(~np.isfinite(values))[0].tolist())
+            return f"{values[index]} in the observation '{name}' at {list(index)}"
+    return ""

@@ -108,6 +108,7 @@ def act(
         watch=watch,
         max_steps=args.max_steps,
         limits=robot.limits,
+        stalled=_note_stall(args),
     )
     try:
         loop.run()
@@ -118,6 +119,14 @@ def act(
         robot.env.close()
     say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))
     return left
+
+
+def _note_stall(args: ActorArgs) -> Callable[[str, float], None]:
+    """An event of the run for the doctor, where this machine can write to its folder."""
+    if args.run is None:
+        return lambda phase, seconds: None
+    run = RunFolder(args.run)
+    return lambda phase, seconds: run.event("stalled", actor=args.name, phase=phase, seconds=round(seconds, 1))
 
 
 @dataclass(frozen=True)

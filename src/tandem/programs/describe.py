@@ -75,8 +75,6 @@ def env(
     if episodes < 1 or max_steps < 1:
         raise ConfigError(f"--episodes and --max-steps must be at least 1, got {episodes} and {max_steps}")
     path = out or declaration_file(environment)
-    if path.exists():
-        raise ConfigError(f"{path} exists and is never written over; remove it, or give another name with --out")
     made = make_env(environment)
     try:
         with console.status(f"looking at {environment}"):
@@ -86,10 +84,13 @@ def env(
         made.close()
     seen = Seen(steps, seen.success_keys)
     text = describe(made.spec, seen, "demonstrations" if demos else RANDOM)
+    say(text)
+    if path.exists():
+        say(f"{path} exists and was not written over")
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode())
     read_file(path).applied(made.spec)  # what is written can be read
-    say(text)
     say(f"wrote {path}; correct it, then record and train as usual")
 
 

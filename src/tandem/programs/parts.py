@@ -7,6 +7,7 @@ python -P -m tandem.programs.parts actor|film ARGUMENTS
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
@@ -115,7 +116,7 @@ def _film(run: str, folder: str) -> None:
 
 def _leave_last_words(name: str, arguments: Sequence[str], problem: BaseException) -> None:
     """Write down what ended this part: its terminal may be gone when somebody asks. A failure to write must not hide the error."""
-    named = dict(zip(arguments, arguments[1:], strict=False))
+    named = dict(itertools.pairwise(arguments))
     run, part = (named.get("--run"), named.get("--name", name)) if name == "actor" else (next(iter(arguments), None), name)
     if run is None or name == "film":
         return

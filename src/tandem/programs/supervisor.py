@@ -85,6 +85,7 @@ class Supervisor:
         serving, training, *acting = (Supervised(part, self.launcher) for part in (hub, trainer, *actors))
         folder = RunFolder(self.run)
         folder.summary_file.unlink(missing_ok=True)  # written when the run stopped earlier
+        self.event("launched", parts=[part.name for part in (hub, trainer, *actors)])
         try:
             with _asked_to_stop() as asked:
                 serving.start(self.run)
