@@ -116,8 +116,8 @@ def in_environment(name: str, call: str) -> Iterator[None]:
     except (TandemError, gymnasium.error.Error):
         raise
     except Exception as problem:
-        alone = f"`tandem env describe {name}` steps it alone, with random actions."
-        raise EnvironmentFailed(f"environment '{name}' failed in {call}: {own_error(problem)}. {alone}") from problem
+        alone = f" `tandem env describe {name}` steps it alone, with random actions." if call.endswith("()") else ""
+        raise EnvironmentFailed(f"environment '{name}' failed in {call}: {own_error(problem)}.{alone}") from problem
 
 
 def own_error(problem: Exception) -> str:

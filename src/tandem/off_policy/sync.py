@@ -83,9 +83,9 @@ def train(
 def _resumed(config: TrainConfig, path: Path, now: Spec) -> tuple[Spec, list[Transition]]:
     """The run's own spec, with the scales it was started with, and its demonstrations; an environment that has changed is refused."""
     spec = RunFolder.open(path).spec
-    differences = now.data_difference(spec)
+    differences = spec.data_difference(now)
     if differences:
-        raise SpecMismatch(f"run {path} was trained on another spec: {'; '.join(differences)} (here: the environment, there: the run)")
+        raise SpecMismatch(f"run {path} was trained on another spec: {'; '.join(differences)} (here: the run, there: the environment)")
     return spec, [step for file in config.demos for step in load_demos(file, spec)]
 
 

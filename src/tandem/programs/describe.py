@@ -70,8 +70,6 @@ def env(
         seed: Random seed of actions and starts.
         out: File to write. Default: environments/NAME.toml, where every command finds it.
     """
-    if registered(environment) is not None:
-        raise ConfigError(f"task '{environment}' is registered with Tandem and declares everything itself; there is nothing to describe")
     if episodes < 1 or max_steps < 1:
         raise ConfigError(f"--episodes and --max-steps must be at least 1, got {episodes} and {max_steps}")
     path = out or declaration_file(environment)
@@ -85,6 +83,9 @@ def env(
     seen = Seen(steps, seen.success_keys)
     text = describe(made.spec, seen, "demonstrations" if demos else RANDOM)
     say(text)
+    if registered(environment) is not None:
+        say(f"nothing was written: '{environment}' is a task of Tandem's kind, whose spec says all this itself")
+        return
     if path.exists():
         say(f"{path} exists and was not written over")
         return

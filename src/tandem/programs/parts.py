@@ -36,9 +36,9 @@ def actor_part(number: int, arguments: Sequence[str]) -> Part:
     return Part(f"actor {number}", ("actor", *arguments))
 
 
-def film_part(run: Path, folder: Path) -> Part:
-    """Films the policy of a run."""
-    return Part("film", ("film", str(run), str(folder)))
+def film_part(run: Path, folder: Path, seconds: float) -> Part:
+    """Films the policy of a run, for at most this long."""
+    return Part("film", ("film", str(run), str(folder), str(seconds)))
 
 
 def end_with_supervisor() -> None:
@@ -108,10 +108,10 @@ def _actor(*arguments: str) -> None:
     act_here(args, RunFolder(args.run).log_line, watch_actor())
 
 
-def _film(run: str, folder: str) -> None:
+def _film(run: str, folder: str, seconds: str) -> None:
     from tandem.programs.viewing import play
 
-    play(run, out=Path(folder), film=True)
+    play(run, out=Path(folder), film=True, seconds=float(seconds))
 
 
 def _leave_last_words(name: str, arguments: Sequence[str], problem: BaseException) -> None:

@@ -1,0 +1,69 @@
+"""`tandem train` on somebody's environment, with real processes: what is said when it fails, and that fitted scales reach the actor."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tandem.doctor.diagnosis import diagnose_run
+from tandem.envs.registry import make_env
+from tandem.programs.record import record_demos
+from tandem.runs.folder import RunFolder
+from tests.envs.strange_envs import strange_module
+from tests.off_policy.test_run_spec import Forward
+from tests.programs.test_processes import SMALL
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with strange_module(tmp_path_factory.mktemp("strange")) as folder:
+        yield folder
+
+
+def tandem(folder: Path, *arguments: str) -> tuple[int, str]:
+    paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "tandem.cli", *arguments],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "error"),
+    [
+        ("Fails", "the actor 0 ended with code 2: environment 'strange:Fails-v0' failed in step()", "motor 3 does not answer"),
+        ("FailsToReset", "the actor 0 ended with code 2: environment 'strange:FailsToReset-v0' failed in reset()", "is not calibrated"),
+        ("Exits", "the actor 0 ended with code 3 and left no error of its own", ""),
+    ],
+)
+def test_an_actor_that_dies_of_its_environment_is_told_truly(folder: Path, tmp_path: Path, name: str, says: str, error: str) -> None:
+    run = tmp_path / "run"
+    code, said = tandem(folder, "train", f"strange:{name}-v0", *SMALL, "--max-steps", "100000", "--run", str(run))
+    assert code == 2 and says in said, said
+    found = diagnose_run(run)["findings"][0]
+    assert found["name"] == "part_failed" and error in " ".join(found["evidence"]), found
+    assert found["next"].startswith(f"tandem env describe strange:{name}-v0"), "which this environment accepts"
+    if error:
+        assert "Traceback" in said and "strange.py" in said, "the environment's own traceback is shown"
+
+
+def test_scales_fitted_on_demonstrations_reach_actor_and_policy(folder: Path, tmp_path: Path) -> None:
+    demos = record_demos(make_env("strange:Drive-v0"), Forward(), 3, tmp_path, seed=0)
+    run = tmp_path / "run"
+    arguments = (*SMALL, "--max-steps", "20", "--demos", str(demos), "--run", str(run), "--no-film")
+    code, said = tandem(folder, "train", "strange:Drive-v0", *arguments)
+    assert code == 0, said
+    assert "scale of 'state', fitted on the demonstrations" in said and "return_range [0, 1], from the demonstrations" in said
+    spec = RunFolder.open(run).spec
+    assert spec.observation["state"].scales()[0] > 300
+    assert np.isfinite(spec.observation["state"].scales()).all() and "filming" not in said
+    code, said = tandem(folder, "eval", str(run), "--episodes", "2", "--which", "latest")
+    assert code == 0 and "success" in said and "of 2" in said, said
