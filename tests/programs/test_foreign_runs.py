@@ -48,7 +48,6 @@ def tandem(folder: Path, *arguments: str) -> tuple[int, str]:
     ("name", "says", "error"),
     [
         ("Fails", "the actor 0 ended with code 2: environment 'strange:Fails-v0' failed in step()", "motor 3 does not answer"),
-        ("FailsToReset", "the actor 0 ended with code 2: environment 'strange:FailsToReset-v0' failed in reset()", "is not calibrated"),
         ("Exits", "the actor 0 ended with code 3 and left no error of its own", ""),
     ],
 )
@@ -97,5 +96,3 @@ def test_scales_fitted_on_demonstrations_reach_actor_and_policy(folder: Path, tm
     spec = RunFolder.open(run).spec
     assert spec.observation["state"].scales()[0] > 300
     assert np.isfinite(spec.observation["state"].scales()).all() and "filming" not in said
-    code, said = tandem(folder, "eval", str(run), "--episodes", "2", "--which", "latest")
-    assert code == 0 and "success" in said and "of 2" in said, said

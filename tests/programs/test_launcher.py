@@ -155,7 +155,7 @@ def test_the_error_that_a_part_left_is_said_and_becomes_an_event(tmp_path: Path)
 
 def test_a_local_process_is_alive_until_it_is_stopped_and_writes_to_its_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    handle = LocalLauncher(output=log).start(Part("film", ("film", str(tmp_path / "nowhere"), str(tmp_path))))
+    handle = LocalLauncher(output=log).start(Part("film", ("film", str(tmp_path / "nowhere"), str(tmp_path), "60")))
     handle.wait(120)
     assert handle.code == 2 and "nowhere" in log.read_text() and handle.log == str(log)
     began = time.monotonic()
