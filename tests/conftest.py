@@ -36,6 +36,7 @@ SLOW = (
     "link/test_websocket_link.py",
     "networks/test_numpy_policy.py::test_acting_does_not_import_jax",
     "programs/test_export.py",
+    "programs/test_foreign_runs.py",
     "programs/test_launcher.py",
     "programs/test_library.py",
     "programs/test_person_processes.py",

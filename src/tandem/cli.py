@@ -54,6 +54,7 @@ COMMANDS = {
     ),
     "play": Command("programs.viewing:play", "Watch a task or a learned policy: in a window, or as a film where there is no screen."),
     "serve": Command("programs.serve:serve", "Serve an environment to other machines, where it is then called `ws://HOST:PORT`."),
+    "env": Command("programs.describe:env", "Look at an environment and write a first file of what it may declare."),
     "tasks": Command("programs.tasks:tasks", "List the tasks that come with Tandem."),
 }
 

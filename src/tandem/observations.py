@@ -14,6 +14,9 @@ import numpy as np
 from tandem.errors import ConfigError
 from tandem.types import OBSERVATION_CLIP, Observation, Spec
 
+LARGEST_BLOCK = 1000
+"""Numbers of an entry with three axes; more of them are a picture, which a network without convolutions cannot learn from."""
+
 
 def flatten(spec: Spec, observation: Observation) -> np.ndarray:
     """The scaled vector of an observation, `(..., D)` float32; for many of one spec keep a `Layout`."""
@@ -26,13 +29,23 @@ def require_roles(spec: Spec, learner: str, handled: Sequence[str] = ("vector",)
         if entry.role not in handled:
             raise ConfigError(
                 f"{learner} cannot learn from the observation entry '{name}' of '{spec.task}': its role is '{entry.role}' (shape "
-                f"{entry.shape} {entry.dtype}), and {learner} handles {', '.join(handled)}. Leave the entry out of the environment."
+                f"{entry.shape} {entry.dtype}), and {learner} handles {', '.join(handled)}. {_why(entry.role)}Leave the entry out of the "
+                f"environment, in a wrapper for example."
+            )
+        if len(entry.shape) == 3 and entry.size > LARGEST_BLOCK and entry.role == "vector":
+            raise ConfigError(
+                f"{learner} cannot learn from the observation entry '{name}' of '{spec.task}': its shape {entry.shape} {entry.dtype} is "
+                f"that of a picture, and pictures are not learned from yet. Leave it out of the environment."
             )
         if entry.dtype != "float32":
             raise ConfigError(
                 f"{learner} learns from float32 numbers, and the observation entry '{name}' of '{spec.task}' has dtype {entry.dtype}: "
                 f"convert it in the environment, or leave it out."
             )
+
+
+def _why(role: str) -> str:
+    return "Pictures are not learned from yet. " if role == "image" else ""
 
 
 class Layout:

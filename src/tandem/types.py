@@ -149,6 +149,28 @@ class Spec:
                 differences.append(f"observation entry '{name}': {_brief(entries[name])} here, {_brief(other_entries[name])} there")
         return differences
 
+    def data_difference(self, other: Spec) -> list[str]:
+        """Each disagreement that makes steps of the other spec unusable here.
+
+        Steps are stored as they were measured and scaled when they are read, so scales do not count. Nor does the range of the return
+        where the other one does not know it: a run may have been told it later.
+        """
+        known = self.return_range if other.return_range is None else other.return_range
+        return self.difference(dataclasses.replace(other.with_scales(self.scales()), return_range=known))
+
+    def scales(self) -> dict[str, float | list[float]]:
+        """The scale of every entry by its name, as JSON knows it."""
+        return {name: list(entry.scale) if isinstance(entry.scale, tuple) else entry.scale for name, entry in self.observation.items()}
+
+    def with_scales(self, scales: Mapping[str, Any]) -> Spec:
+        """The same spec with these scales; an entry that is not named, or of another size, keeps its own."""
+        entries = {}
+        for name, entry in self.observation.items():
+            scale = _scale_from_json(scales.get(name, entry.scale))
+            fits = not isinstance(scale, tuple) or len(scale) == (entry.shape[-1] if entry.shape else 1)
+            entries[name] = dataclasses.replace(entry, scale=scale) if fits else entry
+        return dataclasses.replace(self, observation=entries)
+
     def to_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "action": [_part_to_json(part) for part in self.action]}
 
@@ -269,6 +291,8 @@ class Step:
     lost: np.ndarray | None = None
     """(N,) bool: no step was made in this row, for its episode is gone (a served environment was restarted): it is cut off after the
     step before, and what this row shows is not a transition. None: no row is lost."""
+    success_known: bool = True
+    """Whether the environment reports success at all. False: `success` is always False, and only the return can be judged."""
 
     @property
     def ended(self) -> np.ndarray:

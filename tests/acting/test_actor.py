@@ -1,6 +1,7 @@
 """What the actor stores: the executed action, the observation that it really led to, and the person's label where it belongs."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,16 @@ from tandem.acting.actor import Actor
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import Label, PersonReward, reward_source
 from tandem.actions import ActionLayout
+from tandem.data.validation import Validator
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.limits import LimitSettings
 from tandem.envs.registry import make_env
-from tandem.errors import ConfigError
+from tandem.errors import ConfigError, EnvironmentFailed
 from tandem.link.messages import EpisodeEnd
 from tandem.teleop.operator import HandsOff
 from tandem.types import Step
 from tests.acting.counter_env import LENGTH, Counter, Link, counters, steady
+from tests.envs.strange_envs import strange_module
 
 
 def acting(rows: int = 1, link: Link | None = None, **options: Any) -> tuple[Actor, Link]:
@@ -231,3 +234,20 @@ def test_a_saved_actor_goes_on_bit_for_bit() -> None:
     turns(other, 30)
     for one, same in zip(link.sent[count:], again.sent, strict=True):
         np.testing.assert_equal(vars(one), vars(same))
+
+
+def test_an_observation_that_is_not_a_number_ends_the_episode_and_not_the_run(tmp_path: Path) -> None:
+    with strange_module(tmp_path):
+        env, link, lines = make_env("strange:NotANumber-v0"), Link(), []
+        actor = Actor(env, link, [HandsOff()], source="robot", seed=0, say=lines.append)
+        actor.begin()
+        for _ in range(12):
+            actor.step()
+            actor.reset_ended()
+        assert [(step.episode, step.step) for step in link.sent] == [(episode, step) for episode in range(3) for step in range(4)]
+        rejected = [Validator(env.spec).reason(step) for step in link.sent]
+        assert [number for number, reason in enumerate(rejected) if reason] == [3, 7, 11] and "nan at [1]" in str(rejected[3])
+        assert lines[0].startswith("[ACTOR] environment 'strange:NotANumber-v0' handed out nan in the observation 'state' at [1]")
+        at_first = make_env("strange:NotANumberAtFirst-v0")
+        with pytest.raises(EnvironmentFailed, match=r"handed out nan in the observation 'state' at \[0\] in reset\(\)"):
+            Actor(at_first, link, [HandsOff()], source="robot", seed=0).begin()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tandem.acting import control_loop
 from tandem.acting.actor import Actor
 from tandem.acting.control_loop import ControlLoop
 from tandem.acting.limits import Limits, LimitSettings
@@ -21,7 +22,9 @@ from tests.waiting import wait_for
 class Loop:
     """A control loop in a thread, over a counter and a link that keeps what passes."""
 
-    def __init__(self, settings: LimitSettings | None = None, realtime: bool = True, rewards: Any = None, **env: Any) -> None:
+    def __init__(
+        self, settings: LimitSettings | None = None, realtime: bool = True, rewards: Any = None, stalled: Any = None, **env: Any
+    ) -> None:
         self.env, [self.counter] = counters()
         for name, value in env.items():
             setattr(self.counter, name, value)
@@ -37,6 +40,7 @@ class Loop:
             stopped=self.stop.is_set,
             say=self.lines.append,
             limits=Limits(self.env.spec, settings or LimitSettings()),
+            stalled=stalled or (lambda phase, seconds: None),
         )
         self.command("watch", hz=20)
         self._thread = threading.Thread(target=self.loop.run, daemon=True)
@@ -132,3 +136,13 @@ def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     with Loop(rewards=PersonReward()) as run:
         wait_for(lambda: run.counter.episode == 1, what="the next episode")
     assert run.link.sent[LENGTH - 1].truncated and any("nobody judged the last episode" in line for line in run.lines)
+
+
+def test_a_step_that_hung_and_came_back_leaves_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control_loop, "STEP_STALL_S", 0.3)
+    monkeypatch.setattr(control_loop, "RESET_STALL_S", 0.3)
+    stalls: list[tuple[str, float]] = []
+    with Loop(LimitSettings(stall_s=0.0), step_s=0.5, reset_s=0.4, stalled=lambda phase, seconds: stalls.append((phase, seconds))) as run:
+        wait_for(lambda: run.counter.episode == 1, 15, what="the second episode")
+    assert {phase for phase, _ in stalls} == {"step", "reset"} and all(seconds > 0.3 for _, seconds in stalls)
+    assert any(line.startswith("[ACTOR] a step of the environment took 0.5") for line in run.lines)

@@ -17,7 +17,7 @@ from tandem.envs.reach import SPEC
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.folder import RunFolder, plain
 from tandem.runs.live import LiveView
-from tandem.types import Entry
+from tandem.types import Continuous, Entry, Spec, Transition
 from tests.doctor.doctor_samples import SMALL, assert_healthy, first
 
 NOW = 1_000_000.0
@@ -290,3 +290,72 @@ def test_an_actor_with_a_policy_of_its_own_is_not_called_stale() -> None:
     assert "policies_not_applied" in [finding.name for finding in run_checks(seen(rows=stale, live=None))], "version 1 throughout"
     assert "policies_not_applied" not in [finding.name for finding in run_checks(seen(rows=rows, live=None))]
     assert run_checks(seen(live=live({"version": -1, "lag_versions": None, "lag_s": 30.0}))) == []
+
+
+# ---- environments of others
+
+FOREIGN = Spec("mw:peg-v3", {"state": Entry((3,))}, (Continuous("action", 1),), 10, 50)
+FAILED = {"kind": "part_failed", "time": NOW - 5, "part": "actor 0", "how": "ended with code 2", "error": "motor 3 does not answer"}
+LAUNCHED = {"kind": "launched", "time": NOW - 90, "parts": ["hub", "trainer", "actor 0"]}
+INTERRUPTED = {"stopped": "interrupted", "learner_step": 0, "actor_step": 12, "policy_version": 1}
+
+
+def foreign(values: np.ndarray, **parts: Any) -> Records:
+    """A run on somebody's environment whose newest observations are these, `(n, 3)`; the actions move."""
+    rows = [
+        Transition(
+            {"state": row}, np.array([0.5 * (-1) ** n], np.float32), 0.0, {"state": row}, False, False, step=n % 50, seq=n, source="a"
+        )
+        for n, row in enumerate(values.astype(np.float32))
+    ]
+    journal = JournalFigures(len(rows), 0, [], [], 1000, rows, [])
+    return seen(task=FOREIGN.task, spec=FOREIGN, journal=journal, **parts)
+
+
+def test_a_part_that_failed_is_the_cause_and_not_ctrl_c() -> None:
+    ended = {"live": None, "summary": INTERRUPTED, "written_at": NOW - 5}
+    records = seen(events=[LAUNCHED, FAILED], task=FOREIGN.task, spec=FOREIGN, **ended)
+    [found, *others] = diagnose(records)["findings"]
+    assert found["name"] == "part_failed" and found["severity"] == "problem"
+    assert found["evidence"] == ["the actor 0 ended with code 2", "its error: motor 3 does not answer"]
+    assert {"interrupted", "still_filling"} <= set(found["explains"]) and "interrupted" not in {other["name"] for other in others}
+    assert found["next"].startswith("tandem env describe mw:peg-v3")
+    silent = diagnose(seen(events=[LAUNCHED, FAILED | {"error": ""}], **ended))["findings"][0]
+    assert silent["evidence"][1] == "it left no error of its own" and silent["next"] == "tandem train --resume run"
+    again = diagnose(seen(events=[LAUNCHED, FAILED, LAUNCHED | {"time": NOW - 1}], **ended))["findings"]
+    assert again[0]["name"] == "interrupted" or "part_failed" not in {finding["name"] for finding in again}, "the parts were started again"
+
+
+def test_a_hang_that_is_over_is_told() -> None:
+    stalls = [{"kind": "stalled", "time": NOW - 9, "actor": "actor 0", "phase": "step", "seconds": s} for s in (3.0, 10.2)]
+    [found] = [finding for finding in diagnose(seen(events=stalls))["findings"] if finding["name"] == "environment_stalled"]
+    assert found["evidence"] == ["2 times; the longest step took 10 s (actor 'actor 0')"] and found["severity"] == "warning"
+
+
+def test_a_number_that_is_always_clipped_is_a_problem() -> None:
+    noise = np.random.default_rng(0).normal(size=(300, 3))
+    far = np.array([0, 1000, 0])
+    always, often = noise + far, noise + far * (np.arange(300) % 2)[:, None]
+    [found] = [finding for finding in diagnose(foreign(always))["findings"] if finding["name"] == "observations_clipped"]
+    assert found["severity"] == "problem" and found["evidence"][1] == "so the networks see nothing of it: 1 such numbers"
+    [found] = [finding for finding in diagnose(foreign(often))["findings"] if finding["name"] == "observations_clipped"]
+    assert found["severity"] == "note" and len(found["evidence"]) == 1
+
+
+def test_a_number_that_never_moves_is_said_and_is_not_stuck() -> None:
+    values = np.random.default_rng(0).normal(size=(300, 3)).clip(-2, 2)
+    values[:, 2] = np.where(np.arange(300) < 30, 0.2501, 0.25)  # settles at the edge of a range that is nothing
+    found = {finding["name"]: finding for finding in diagnose(foreign(values))["findings"]}
+    assert found["entries_constant"]["evidence"] == ["state[2]; 1 of 3 numbers, in 300 steps"] and "stuck_at_limit" not in found
+    values[:, 2] = np.where(np.arange(300) < 60, values[:, 0], 2.0)  # but this one ran into its limit
+    found = {finding["name"] for finding in diagnose(foreign(values))["findings"]}
+    assert "stuck_at_limit" in found and "entries_constant" not in found
+
+
+def test_an_unknown_range_is_said_for_somebodys_environment_only() -> None:
+    values = np.random.default_rng(0).normal(size=(300, 3))
+    names = {finding["name"] for finding in diagnose(foreign(values))["findings"]}
+    assert "return_range_unknown" in names
+    assert "return_range_unknown" not in {
+        finding["name"] for finding in diagnose(seen(spec=dataclasses.replace(SPEC, return_range=None)))["findings"]
+    }

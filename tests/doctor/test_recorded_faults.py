@@ -158,9 +158,7 @@ def of_another_task(path: Path, steps: list[Transition]) -> str:
 
 
 def of_another_spec(path: Path, steps: list[Transition]) -> str:
-    entries = dict(SPEC.observation)
-    entries["tcp_position"] = dataclasses.replace(entries["tcp_position"], scale=1.0)
-    with Journal.create(path, dataclasses.replace(SPEC, observation=entries)) as journal:
+    with Journal.create(path, dataclasses.replace(SPEC, control_hz=2 * SPEC.control_hz)) as journal:
         journal.append(steps)
     return "demos_foreign"
 

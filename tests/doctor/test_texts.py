@@ -65,7 +65,8 @@ def help_of(command: str) -> str:
 
 
 def test_suggested_commands_exist_and_take_their_options() -> None:
-    suggested = [(name, match[1], match[2]) for name, text in TEXTS.items() for match in re.finditer(r"tandem (\w+)([^#&]*)", text.next)]
+    lines = [(name, line) for name, text in TEXTS.items() for line in (text.next, text.next_unscripted)]
+    suggested = [(name, match[1], match[2]) for name, line in lines for match in re.finditer(r"tandem (\w+)([^#&;]*)", line)]
     assert {command for _, command, _ in suggested} <= set(COMMANDS)
     known = {command: help_of(command) for command in {command for _, command, _ in suggested}}
     for name, command, arguments in suggested:
@@ -97,3 +98,14 @@ def test_a_line_with_a_condition_is_printed_only_if_it_holds() -> None:
 def test_braces_of_json_survive_in_a_command() -> None:
     described = describe(Finding("paused", "warning", {"learner_step": 5}), "en", {"run": "runs/a", "address": "h:1"})
     assert """-d '{"command": "resume"}' http://h:1/api/command""" in described.next
+
+
+def test_an_environment_without_a_script_is_not_told_to_use_one() -> None:
+    for name, text in TEXTS.items():
+        needs_script = "--scripted-demos" in text.next or "--operator scripted" in text.next
+        needs_script |= "tandem record" in text.next and "--operator" not in text.next
+        assert not needs_script or text.next_unscripted, f"{name}: what does somebody type whose environment has no script?"
+        assert "script" not in text.next_unscripted
+    finding = Finding("no_demos", "note", {})
+    assert describe(finding, "en", {"task": "mw:peg-v3", "scripted": False}).next == "tandem record mw:peg-v3 --operator browser --demos 25"
+    assert describe(finding, "en", {"task": "reach", "scripted": True}).next == "tandem train reach --scripted-demos 25"

@@ -119,4 +119,4 @@ class Plain:
 
 
 for _name, _made in {"Rail": Rail, "Robot": Robot, "Eye": Eye, "Faulty": Faulty, "Choosing": Choosing}.items():
-    gymnasium.register(f"{_name}-v0", _made, max_episode_steps=20)
+    gymnasium.register(f"Served{_name}-v0", _made, max_episode_steps=20)

@@ -96,13 +96,13 @@ class TestInAProcessOfOurs(TaskEnvContract):
     max_rows = 2  # each is a process
 
     def make_env(self, num_envs: int) -> TaskEnv:
-        return make_env(local("Rail-v0"), num_envs)
+        return make_env(local("ServedRail-v0"), num_envs)
 
 
 class TestOverTheNetwork(TaskEnvContract):
     @pytest.fixture(autouse=True)
     def _serve(self, serving: Any) -> None:
-        self.port, _ = serving("served_worlds:Rail-v0")
+        self.port, _ = serving("served_worlds:ServedRail-v0")
 
     def make_env(self, num_envs: int) -> TaskEnv:
         return make_env(f"ws://127.0.0.1:{self.port}", num_envs)
@@ -114,12 +114,12 @@ class TestARobot(TaskEnvContract):
     max_rows = 1
 
     def make_env(self, num_envs: int) -> TaskEnv:
-        return make_env(local("Robot-v0"), num_envs)
+        return make_env(local("ServedRobot-v0"), num_envs)
 
 
 def test_a_served_environment_does_what_it_does_in_this_process() -> None:
     here = GymnasiumEnv("rail", [served_worlds.Rail() for _ in range(2)])
-    there = make_env(local("Rail-v0"), 2)
+    there = make_env(local("ServedRail-v0"), 2)
     assert dataclasses.replace(there.spec, task="rail") == dataclasses.replace(here.spec, max_episode_steps=20)
     assert there.spec.control_hz == 20
     a, b = here.reset(seeds=[3, 4]), there.reset(seeds=[3, 4])
@@ -139,7 +139,7 @@ def test_a_served_environment_does_what_it_does_in_this_process() -> None:
 
 def test_rows_are_processes_and_step_at_the_same_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STEP_TAKES", "0.2")
-    env = make_env(local("Robot-v0"), 3)
+    env = make_env(local("ServedRobot-v0"), 3)
     env.reset(seeds=[0, 1, 2])
     began = time.monotonic()
     env.step(zeros(env))
@@ -149,7 +149,7 @@ def test_rows_are_processes_and_step_at_the_same_time(monkeypatch: pytest.Monkey
 
 
 def test_what_the_environment_declares_comes_along() -> None:
-    env = make_env(local("Robot-v0"))
+    env = make_env(local("ServedRobot-v0"))
     assert isinstance(env, ServedEnv) and env.rows[0].tandem == {"return_range": [0, 1], "success_key": "success"}
     assert env.capabilities.clock == "real" and env.capabilities.needs_limits and not env.capabilities.renders
     assert env.rows[0].welcome["versions"]["numpy"] == np.__version__ and "python" in env.rows[0].welcome["versions"]
@@ -157,7 +157,7 @@ def test_what_the_environment_declares_comes_along() -> None:
 
 
 def test_images_come_raw_or_as_the_camera_compressed_them() -> None:
-    env = make_env(local("Eye-v0"))
+    env = make_env(local("ServedEye-v0"))
     env.reset(seeds=[0])
     seen = env.step(zeros(env)).observation
     assert env.spec.observation["png"].shape == (6, 8, 3) and env.spec.observation["png"].dtype == "uint8"
@@ -188,14 +188,14 @@ def test_a_class_that_is_not_registered_is_served_too() -> None:
 
 
 def test_pictures_are_drawn_over_there() -> None:
-    env = make_env(local("Rail-v0"), render=True)
+    env = make_env(local("ServedRail-v0"), render=True)
     env.reset(seeds=[0])
     assert env.capabilities.renders and env.render().shape == (8, 10, 3)
     env.close()
 
 
 def test_ppo_gets_rows_that_reset_in_the_same_step() -> None:
-    batch = make_batch(local("Rail-v0"), 2)
+    batch = make_batch(local("ServedRail-v0"), 2)
     first, _ = batch.reset(seed=0)
     again, _ = batch.reset(seed=0)
     assert np.array_equal(first["place"], again["place"]) and not np.array_equal(first["place"][0], first["place"][1])
@@ -207,14 +207,14 @@ def test_ppo_gets_rows_that_reset_in_the_same_step() -> None:
 
 
 def test_names_are_known_to_the_registry() -> None:
-    assert registered(local("Rail-v0")) is None and registered("ws://127.0.0.1:1") is None
-    assert spec_for(local("Rail-v0")).task == local("Rail-v0")
+    assert registered(local("ServedRail-v0")) is None and registered("ws://127.0.0.1:1") is None
+    assert spec_for(local("ServedRail-v0")).task == local("ServedRail-v0")
     with pytest.raises(ConfigError, match="reward of its own"):
-        make_env(local("Rail-v0"), reward="dense")
+        make_env(local("ServedRail-v0"), reward="dense")
     with pytest.raises(ConfigError, match="continuous actions"):
-        make_env(local("Choosing-v0"))
+        make_env(local("ServedChoosing-v0"))
     with pytest.raises(ConfigError, match="num_envs=0"):
-        make_env(local("Rail-v0"), 0)
+        make_env(local("ServedRail-v0"), 0)
     with pytest.raises(ConfigError, match="serve:PYTHON:module:Id"):
         make_env("serve:python3")
     with pytest.raises(ConfigError, match="ws://HOST:PORT"):
@@ -235,7 +235,7 @@ def test_the_file_is_python_3_9_and_imports_nothing_of_ours() -> None:
 def test_the_file_can_be_copied_and_served_alone(tmp_path: Path, serving: Any) -> None:
     copied = Path(shutil.copy(server.__file__, tmp_path / "tandem_server.py"))
     (tmp_path / "token.txt").write_text(TOKEN)
-    port, _ = serving("served_worlds:Rail-v0", "--token-file", "token.txt", script=copied, cwd=tmp_path)
+    port, _ = serving("served_worlds:ServedRail-v0", "--token-file", "token.txt", script=copied, cwd=tmp_path)
     env = make_env(f"ws://127.0.0.1:{port}")
     env.reset(seeds=[1])
     assert env.step(zeros(env)).observation["place"].shape == (1, 2)
@@ -264,9 +264,9 @@ def test_plain_data_leaves_out_what_has_no_encoding() -> None:
 
 def test_an_interpreter_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no Python interpreter at /nowhere/python"):
-        make_env("serve:/nowhere/python:served_worlds:Rail-v0")
+        make_env("serve:/nowhere/python:served_worlds:ServedRail-v0")
     with pytest.raises(ConfigError, match=r"there is no Python interpreter at .*bin/python"):
-        make_env(f"serve:{tmp_path}:served_worlds:Rail-v0")
+        make_env(f"serve:{tmp_path}:served_worlds:ServedRail-v0")
 
 
 def test_packages_that_the_other_python_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +274,7 @@ def test_packages_that_the_other_python_lacks(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "websockets.py").write_text("raise ImportError('not for this Python')")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{HERE}")
     with pytest.raises(ConfigError, match=f"{sys.executable} -m pip install msgpack websockets"):
-        make_env(local("Rail-v0"))
+        make_env(local("ServedRail-v0"))
 
 
 def test_a_module_that_the_other_python_cannot_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,8 +290,8 @@ def test_a_module_that_the_other_python_cannot_import(tmp_path: Path, monkeypatc
 
 
 def test_an_id_that_the_module_does_not_have() -> None:
-    with pytest.raises(EnvironmentFailed, match="neither registers the id 'Boat-v0'"):
-        make_env(local("Boat-v0"))
+    with pytest.raises(EnvironmentFailed, match="neither registers the id 'ServedBoat-v0'"):
+        make_env(local("ServedBoat-v0"))
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_an_id_that_the_module_does_not_have() -> None:
 def test_a_fault_is_named(fault: str, error: type[Exception], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAULT", fault)
     monkeypatch.setenv("TANDEM_ENV_STEP_S", "0.5" if fault == "hang" else "20")
-    env = make_env(local("Faulty-v0"))
+    env = make_env(local("ServedFaulty-v0"))
     env.reset(seeds=[0])
     with pytest.raises(error, match=words):
         for _ in range(3):
@@ -321,7 +321,7 @@ def test_a_fault_is_named(fault: str, error: type[Exception], words: str, monkey
 def test_a_late_answer_is_never_taken_for_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STEP_TAKES", "0.4")
     monkeypatch.setenv("TANDEM_ENV_STEP_S", "0.2")
-    env = make_env(local("Robot-v0"))
+    env = make_env(local("ServedRobot-v0"))
     env.reset(seeds=[0])
     with pytest.raises(ServedError, match=r"step \(call 2\)"):
         env.step(zeros(env))
@@ -341,7 +341,7 @@ def test_the_process_ends_with_the_one_that_started_it() -> None:
         "import os, sys\n"
         "from tandem.envs.served.process import ServedProcess\n"
         "from tandem.envs.served.client import Deadlines\n"
-        f"process = ServedProcess({local('Rail-v0')!r})\n"
+        f"process = ServedProcess({local('ServedRail-v0')!r})\n"
         "process.address(Deadlines())\n"
         "print(process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
@@ -358,7 +358,7 @@ def test_the_process_ends_with_the_one_that_started_it() -> None:
 
 
 def test_a_wrong_token_is_refused(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    port, _ = serving("served_worlds:Rail-v0")
+    port, _ = serving("served_worlds:ServedRail-v0")
     monkeypatch.setenv("TANDEM_TOKEN", "another-token")
     with pytest.raises(ServedError, match="does not accept this token"):
         make_env(f"ws://127.0.0.1:{port}")
@@ -370,27 +370,27 @@ def test_a_wrong_token_is_refused(serving: Any, monkeypatch: pytest.MonkeyPatch)
 def test_the_token_may_be_in_a_file_and_is_made_for_its_owner(serving: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TANDEM_TOKEN")
     file = tmp_path / "token"
-    port, _ = serving("served_worlds:Rail-v0", "--token-file", str(file))
+    port, _ = serving("served_worlds:ServedRail-v0", "--token-file", str(file))
     assert file.stat().st_mode & 0o777 == 0o600
     monkeypatch.setenv("TANDEM_ENV_TOKEN_FILE", str(file))
     make_env(f"ws://127.0.0.1:{port}").close()
 
 
 def test_other_machines_get_in_with_tls_only() -> None:
-    command = [sys.executable, server.__file__, "served_worlds:Rail-v0", "--host", "0.0.0.0"]
+    command = [sys.executable, server.__file__, "served_worlds:ServedRail-v0", "--host", "0.0.0.0"]
     refused = subprocess.run(command, capture_output=True, text=True)
     assert refused.returncode != 0 and "--certificate" in refused.stderr and "Traceback" not in refused.stderr
 
 
 def test_nobody_serves_without_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TANDEM_TOKEN")
-    refused = subprocess.run([sys.executable, server.__file__, "served_worlds:Rail-v0"], capture_output=True, text=True)
+    refused = subprocess.run([sys.executable, server.__file__, "served_worlds:ServedRail-v0"], capture_output=True, text=True)
     assert refused.returncode != 0 and "no token" in refused.stderr
 
 
 def test_tls(serving: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate, key = write_certificate(tmp_path)
-    port, _ = serving("served_worlds:Rail-v0", "--certificate", str(certificate), "--key", str(key))
+    port, _ = serving("served_worlds:ServedRail-v0", "--certificate", str(certificate), "--key", str(key))
     with pytest.raises(ServedError, match="cannot be trusted"):
         make_env(f"wss://localhost:{port}")
     monkeypatch.setenv("TANDEM_ENV_CA", str(certificate))
@@ -408,7 +408,7 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def test_bytes_that_are_no_message_end_their_connection_alone(serving: Any) -> None:
-    port, process = serving("served_worlds:Rail-v0")
+    port, process = serving("served_worlds:ServedRail-v0")
     env = make_env(f"ws://127.0.0.1:{port}")
     env.reset(seeds=[0])
     for rubbish in (b"\x00" * 100, b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 100_000):
@@ -425,7 +425,7 @@ def test_bytes_that_are_no_message_end_their_connection_alone(serving: Any) -> N
 
 
 def test_a_robot_serves_one_client(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    port, _ = serving("served_worlds:Robot-v0")
+    port, _ = serving("served_worlds:ServedRobot-v0")
     monkeypatch.setenv("TANDEM_ENV_CONNECT_S", "0.3")
     first = make_env(f"ws://127.0.0.1:{port}")
     with pytest.raises(ServedError, match="1 clients use this environment"):
@@ -439,7 +439,7 @@ def test_a_robot_serves_one_client(serving: Any, monkeypatch: pytest.MonkeyPatch
 
 def test_halt_reaches_the_environment_while_a_step_is_running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("STEP_TAKES", "1.5")
-    env = make_env(local("Robot-v0"))
+    env = make_env(local("ServedRobot-v0"))
     env.reset(seeds=[0])
     stepping = threading.Thread(target=env.step, args=(zeros(env),))
     stepping.start()
@@ -453,7 +453,7 @@ def test_halt_reaches_the_environment_while_a_step_is_running(monkeypatch: pytes
 
 
 def test_motion_stops_when_the_client_is_gone_and_the_episode_is_then_lost(serving: Any, tmp_path: Path) -> None:
-    port, _ = serving("served_worlds:Robot-v0", "--grace", "0.3")
+    port, _ = serving("served_worlds:ServedRobot-v0", "--grace", "0.3")
     with Proxy(port) as proxy:
         env = make_env(f"ws://127.0.0.1:{proxy.port}")
         env.reset(seeds=[0])
@@ -474,7 +474,7 @@ def test_motion_stops_when_the_client_is_gone_and_the_episode_is_then_lost(servi
 
 
 def test_a_step_whose_answer_was_lost_is_answered_again_and_not_executed_twice(serving: Any, tmp_path: Path) -> None:
-    port, _ = serving("served_worlds:Rail-v0")
+    port, _ = serving("served_worlds:ServedRail-v0")
     with Proxy(port) as proxy:
         env = make_env(f"ws://127.0.0.1:{proxy.port}")
         seen = [float(env.reset(seeds=[0])["place"][0, 0])]
@@ -490,13 +490,13 @@ def test_a_step_whose_answer_was_lost_is_answered_again_and_not_executed_twice(s
 
 
 def test_an_episode_is_lost_when_the_server_was_restarted(serving: Any, tmp_path: Path) -> None:
-    port, process = serving("served_worlds:Rail-v0")
+    port, process = serving("served_worlds:ServedRail-v0")
     env = open_served(f"ws://127.0.0.1:{port}", 2)
     env.reset(seeds=[0, 1])
     before = env.step(zeros(env))
     process.kill()
     process.wait()
-    serving("served_worlds:Rail-v0", port=port)
+    serving("served_worlds:ServedRail-v0", port=port)
     step = env.step(zeros(env))
     assert step.lost is not None and step.lost.all() and not step.truncated.any() and not step.terminated.any()
     assert np.array_equal(step.observation["place"], before.observation["place"]), "nothing is invented"
@@ -507,7 +507,7 @@ def test_an_episode_is_lost_when_the_server_was_restarted(serving: Any, tmp_path
 
 def test_a_server_that_does_not_come_back_is_an_error(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TANDEM_ENV_STEP_S", "0.5")
-    port, process = serving("served_worlds:Rail-v0")
+    port, process = serving("served_worlds:ServedRail-v0")
     env = make_env(f"ws://127.0.0.1:{port}")
     env.reset(seeds=[0])
     process.kill()
@@ -517,12 +517,12 @@ def test_a_server_that_does_not_come_back_is_an_error(serving: Any, monkeypatch:
 
 
 def test_a_batch_for_ppo_does_not_hide_a_lost_episode(serving: Any) -> None:
-    port, process = serving("served_worlds:Rail-v0")
+    port, process = serving("served_worlds:ServedRail-v0")
     batch = make_batch(f"ws://127.0.0.1:{port}", 1)
     batch.reset(seed=0)
     process.kill()
     process.wait()
-    serving("served_worlds:Rail-v0", port=port)
+    serving("served_worlds:ServedRail-v0", port=port)
     with pytest.raises(EpisodeLost, match=r"rows \[0\]"):
         batch.step(np.zeros((1, 1)))
     batch.close()

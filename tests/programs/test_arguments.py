@@ -67,14 +67,15 @@ def test_a_recipe_that_does_not_exist_or_contradicts_a_resumed_run_is_refused(tm
     [
         ("cartpole", "cartpole"),
         ("--verbose gear_assembly", "gear_assembly"),
-        ("--verbose my_robot", "rsl_rl"),
+        ("--verbose my_robot", "gym_mujoco"),
         ("HalfCheetah-v4 --seed 0", "gym_mujoco"),
         ("my_robot:Arm-v0", "gym_mujoco"),
+        ("mw:reach-dense-v3", "gym_mujoco"),
         ("HalfCheetah-v4 --preset rsl_rl", "rsl_rl"),
         ("HalfCheetah-v4 --preset=rsl_rl", "rsl_rl"),
         ("HalfCheetah-v4 --run reach", "gym_mujoco"),
         ("--run HalfCheetah-v4 cartpole", "cartpole"),
-        ("--run reach my_robot", "rsl_rl"),
+        ("--run reach my_robot", "gym_mujoco"),
     ],
 )
 def test_the_task_or_the_named_preset_decides_for_ppo(line: str, preset: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tandem.programs.launcher import LocalLauncher, Part
 from tandem.programs.supervisor import PartFailed, Supervisor
+from tandem.runs.folder import RunFolder
 from tests.waiting import wait_for
 
 FEW = ("--hidden", "8", "--batch-size", "8", "--training-starts", "10", "--eval-period", "0", "--final-episodes", "0", "--max-steps", "20")
@@ -111,21 +112,50 @@ def test_a_supervisor_holds_any_launcher_and_starts_again_what_was_killed(tmp_pa
     assert summary == {"stopped": "max_steps"}
     assert launcher.started == ["hub", "trainer", "actor 0", "actor 0"], "the hub first, the killed actor once more"
     assert said == ["the actor 0 was ended by SIGKILL (out of memory?); it is started again"]
-    assert events == [{"kind": "restarted", "part": "actor 0", "signal": "SIGKILL"}]
+    assert events[0] == {"kind": "launched", "parts": ["hub", "trainer", "actor 0"]}
+    assert events[1:] == [{"kind": "restarted", "part": "actor 0", "signal": "SIGKILL"}]
     assert hub.stopped and trainer.stopped and again.stopped and not killed.stopped
 
 
 def test_a_part_that_ends_with_an_error_ends_the_run_and_its_log_is_named(tmp_path: Path) -> None:
     hub, trainer, actor = Played([None]), Played([None]), Played([3])
     launcher = ScriptedLauncher(tmp_path, {"hub": [hub], "trainer": [trainer], "actor 0": [actor]})
-    with pytest.raises(PartFailed, match="the actor 0 ended with code 3; see the script"):
+    old = RunFolder(tmp_path).last_words("actor 0")
+    old.parent.mkdir()
+    old.write_text('{"error": "of an earlier start"}')
+    with pytest.raises(PartFailed, match=r"the actor 0 ended with code 3 and left no error of its own \(the script may say more\)"):
         supervise(tmp_path, launcher)
     assert hub.stopped and trainer.stopped, "the others are stopped"
 
 
+def test_the_error_that_a_part_left_is_said_and_becomes_an_event(tmp_path: Path) -> None:
+    hub, trainer, actor = Played([None]), Played([None]), Played([None, 2])
+    launcher = ScriptedLauncher(tmp_path, {"hub": [hub], "trainer": [trainer], "actor 0": [actor]})
+    file = RunFolder(tmp_path).last_words("actor 0")
+    file.parent.mkdir()
+    events: list[dict] = []
+
+    def said(kind: str, **details: object) -> None:
+        events.append({"kind": kind, **details})
+
+    supervisor = Supervisor(tmp_path, launcher, print, said, listening=lambda: None)
+    start = launcher.start
+
+    def start_and_fail(part: Part) -> object:
+        if part.name == "actor 0":
+            file.write_text('{"error": "environment \'arm\' failed in step()", "environment": true}')
+        return start(part)
+
+    launcher.start = start_and_fail  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(PartFailed, match=r"the actor 0 ended with code 2: environment 'arm' failed in step\(\)"):
+        supervisor.supervise(Part("hub", ()), Part("trainer", ()), [Part("actor 0", ())])
+    error = "environment 'arm' failed in step()"
+    assert events[1:] == [{"kind": "part_failed", "part": "actor 0", "how": "ended with code 2", "error": error, "environment": True}]
+
+
 def test_a_local_process_is_alive_until_it_is_stopped_and_writes_to_its_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    handle = LocalLauncher(output=log).start(Part("film", ("film", str(tmp_path / "nowhere"), str(tmp_path))))
+    handle = LocalLauncher(output=log).start(Part("film", ("film", str(tmp_path / "nowhere"), str(tmp_path), "60")))
     handle.wait(120)
     assert handle.code == 2 and "nowhere" in log.read_text() and handle.log == str(log)
     began = time.monotonic()

@@ -77,7 +77,7 @@ def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], words: str
 
 
 def test_an_environment_in_another_python_is_trained_and_evaluated(tmp_path: Path) -> None:
-    name = f"serve:{sys.executable}:served_worlds:Rail-v0"
+    name = f"serve:{sys.executable}:served_worlds:ServedRail-v0"
     short = ("--max-steps", 20, "--eval-period", 0, "--final-episodes", 1, "--quiet")
     trained = run("train", name, "--sync", "--run", "run", *short, cwd=tmp_path)
     assert trained.returncode == 0 and "max_steps (20) reached" in trained.stdout, trained.stderr

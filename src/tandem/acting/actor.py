@@ -17,14 +17,14 @@ from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
 from tandem.actions import ActionLayout
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.task_env import TaskEnv
-from tandem.errors import ActionError, SimulationDiverged
+from tandem.errors import ActionError, EnvironmentFailed, SimulationDiverged
 from tandem.link.messages import EpisodeEnd
 from tandem.networks.numpy_policy import ActingPolicy, acting_policy
 from tandem.observations import Layout
 from tandem.runs.broken import STATES_KEPT, keep_simulation
 from tandem.seeding import episode_seeds
 from tandem.teleop.operator import ResumableOperator
-from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Step, Transition
+from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec, Step, Transition
 
 
 class ActorLink(Protocol):
@@ -88,11 +88,13 @@ class Actor:
         own_policy: OwnPolicy | None = None,
         limits: Limits | None = None,
         rewards: RewardSource | None = None,
+        spec: Spec | None = None,
     ) -> None:
         self.env, self._link, self._operators, self._say = env, link, operators, say
         self._limits = None if limits is None or limits.idle else limits
         self.rewards: RewardSource = rewards or EnvironmentReward()
-        self.spec = env.spec
+        self.spec = spec or env.spec
+        """The run's, whose scales may be fitted; the environment's where nobody gave another."""
         self._layout, self._actions = Layout(self.spec), ActionLayout.of(self.spec)
         self._random = np.random.default_rng([seed, 1])
         self._random_steps = random_steps
@@ -171,8 +173,17 @@ class Actor:
         self.steps += len(self.transitions)
         self.returns += judged.step.reward
         self._ended |= judged.step.ended
+        self._leave_episodes_without_numbers()
         if judged.label is not None:
             self._send_episode_end(kept=True, success=judged.label.success)
+
+    def _leave_episodes_without_numbers(self) -> None:
+        """From a NaN or infinite observation nobody can act: the journal rejects the step, and the row begins a new episode."""
+        for row in np.flatnonzero(~self._ended).tolist():
+            found = _not_finite(_row(self._observation, row))
+            if found:
+                self._ended[row] = True
+                self._say(f"[ACTOR] environment '{self.spec.task}' handed out {found}: the episode is left, and another begins")
 
     def give_label(self, label: Label, episode: int | None = None) -> str:
         """A person judges the episode of row 0 (`episode`: the number of the one that was meant); returns why not, empty if it counts.
@@ -222,6 +233,9 @@ class Actor:
         """Start new episodes in these rows: environment, operators, recorders, policy memory, reward source."""
         self._observation = self.env.reset(rows, seeds)
         for row in rows:
+            found = _not_finite(_row(self._observation, row))
+            if found:
+                raise EnvironmentFailed(f"environment '{self.spec.task}' handed out {found} in reset(): there is nothing to act from")
             self._ended[row] = False
             self.returns[row] = 0.0
             if self.own_policy is not None:
@@ -293,3 +307,12 @@ class Actor:
 
 def _row(observation: Observation, index: int) -> Observation:
     return {name: values[index] for name, values in observation.items()}
+
+
+def _not_finite(observation: Observation) -> str:
+    """The first number that is NaN or infinite, with its entry and index; empty if there is none."""
+    for name, values in observation.items():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            index = tuple(np.argwhere(~np.isfinite(values))[0].tolist())
+            return f"{values[index]} in the observation '{name}' at {list(index)}"
+    return ""

@@ -29,6 +29,10 @@ Watch = Callable[[Actor, ActorClient], Iterable[str]]
 _LATE = 0.1
 """An action that comes this share of a control period too late counts as late."""
 _IDLE_S = 0.02
+STEP_STALL_S, _STALLED_PERIODS = 2.0, 20
+"""A step that takes longer than both has hung: seconds, and control periods."""
+RESET_STALL_S = 60.0
+"""A reset: a robot may drive to its start for a while."""
 LABEL_S = 30.0
 """How long an episode that ended waits for the person who has to judge it; after that it counts as cut short."""
 
@@ -54,7 +58,9 @@ class ControlLoop:
         watch: Watch = lambda actor, client: (),
         max_steps: int | None = None,
         limits: Limits | None = None,
+        stalled: Callable[[str, float], None] = lambda phase, seconds: None,
     ) -> None:
+        self._stalled = stalled
         self._actor, self._client, self._steering, self._views = actor, client, steering, views
         self._realtime, self._stopped, self._say, self._watch, self._max_steps = realtime, stopped, say, watch, max_steps
         self._rhythm = Rhythm(actor.spec.control_hz)
@@ -131,18 +137,28 @@ class ControlLoop:
     def _reset(self, reset: Callable[[], None]) -> None:
         self._resetting = True
         self._show(moved=False, at_once=self._at_real_pace())
+        began = time.monotonic()
         with self._watchdog.limit("reset", self._reset_s):
             reset()
+        self._report_stall("reset", time.monotonic() - began, RESET_STALL_S)
         self._resetting = False
         self._rhythm.restart()
 
     def _step(self) -> None:
         if not self._at_real_pace():
             self._rhythm.restart()
+        began = time.monotonic()
         with self._watchdog.limit("step", self._stall_s):
             self._actor.step()
+        self._report_stall("step", time.monotonic() - began, max(STEP_STALL_S, _STALLED_PERIODS / self._actor.spec.control_hz))
         for warning in self._watch(self._actor, self._client):
             self._say(f"[ACTOR] {warning}")
+
+    def _report_stall(self, phase: str, seconds: float, longest: float) -> None:
+        """An environment that hangs and comes back leaves a word behind: otherwise nobody knows where the minutes went."""
+        if seconds > longest:
+            self._say(f"[ACTOR] a {phase} of the environment took {seconds:.1f} s")
+            self._stalled(phase, seconds)
 
     def _await_label(self) -> None:
         """The robot stands still until a person has judged the episode, or nobody has for too long."""

@@ -13,7 +13,7 @@ import numpy as np
 from tandem.envs.registry import make_env, registered
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import EpisodeLost
-from tandem.types import Observation, Spec
+from tandem.types import Observation
 
 MAX_ROWS = 128
 LOST_AT_MOST = 5
@@ -59,6 +59,8 @@ class Evaluation:
     success: np.ndarray
     length: np.ndarray
     returns: np.ndarray
+    success_known: bool = True
+    """Whether the environment reported success at all; otherwise only the return says something."""
 
     @property
     def rate(self) -> Interval:
@@ -70,10 +72,17 @@ class Evaluation:
         return float(self.length[self.success].mean()) if self.success.any() else math.nan
 
 
-def evaluate(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None] = lambda: None) -> Evaluation:
+def evaluate(
+    task: str,
+    act: Act,
+    seeds: Sequence[int],
+    turn: Callable[[], None] = lambda: None,
+    enough: Callable[[int], bool] = lambda episodes: False,
+) -> Evaluation:
     """One episode per seed. Rows that are done stand still, so that an evaluation costs no more than its steps.
 
-    `turn` is called before each step: an evaluation may take long, and its caller may have to show that it is alive.
+    `turn` is called before each step: an evaluation may take long, and its caller may have to show that it is alive. `enough` is
+    asked with the number of episodes after each group of rows that are stepped together, and ends the evaluation early.
     """
     rows = MAX_ROWS if registered(task) is not None else 1  # a Gymnasium environment is stepped alone, and made once
     env, parts = None, []
@@ -82,9 +91,12 @@ def evaluate(task: str, act: Act, seeds: Sequence[int], turn: Callable[[], None]
         if env is None or env.num_envs != len(chosen):
             env = make_env(task, len(chosen))
         parts.append(_evaluate_again_if_lost(env, act, chosen, turn))
+        if enough(start + len(chosen)):
+            break
     if env is not None:
         env.close()
-    return Evaluation(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("success", "length", "returns")))
+    success, length, returns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("success", "length", "returns"))
+    return Evaluation(success, length, returns, any(part.success_known for part in parts))
 
 
 def _evaluate_again_if_lost(env: TaskEnv, act: Act, seeds: Sequence[int], turn: Callable[[], None]) -> Evaluation:
@@ -100,6 +112,7 @@ def _evaluate_rows(env: TaskEnv, act: Act, seeds: Sequence[int], turn: Callable[
     observation = env.reset(seeds=seeds)
     _begin(act)
     success, length, returns, running = np.zeros(count, bool), np.zeros(count, int), np.zeros(count), np.ones(count, bool)
+    known = False
     while running.any():
         turn()
         step = env.step(act(observation))
@@ -109,16 +122,12 @@ def _evaluate_rows(env: TaskEnv, act: Act, seeds: Sequence[int], turn: Callable[
         length += running
         returns += step.reward
         success |= step.success
+        known |= step.success_known
         running &= ~step.ended
-    return Evaluation(success, length, returns)
+    return Evaluation(success, length, returns, known)
 
 
 def _begin(act: Act) -> None:
     """Clear the memory: no episode may depend on the one before it."""
     if isinstance(act, Remembering):
         act.reset()
-
-
-def has_success(spec: Spec) -> bool:
-    """Whether the task defines success; a foreign environment has only its return."""
-    return spec.return_range is not None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tandem.acting.evaluate import Evaluation
-from tandem.errors import ConfigError
+from tandem.errors import ConfigError, SpecMismatch
 from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
@@ -29,11 +29,15 @@ def load_policy(path: Path, which: str = "best", spec: Spec | None = None) -> tu
 
 
 def load_any_policy(path: Path, which: str = "best", spec: Spec | None = None) -> tuple[Policy, Spec]:
-    """The same, or an exported ONNX file, which can only act."""
-    if path.suffix == ".onnx":
-        policy = read_onnx(path, spec)
-        return policy, policy.spec
-    return load_policy(path, which, spec)
+    """The same to act with, or an exported ONNX file, which can only act; returns also what it was trained with.
+
+    It acts by the scales that it was trained with, so they may be others than those of `spec`.
+    """
+    policy = read_onnx(path) if path.suffix == ".onnx" else None
+    chosen, own = (policy, policy.spec) if policy is not None else load_policy(path, which)
+    if spec is not None and own.with_scales(spec.scales()).hash != spec.hash:
+        raise SpecMismatch(f"policy {path} was trained for another spec: {'; '.join(spec.difference(own))}")
+    return chosen, own
 
 
 def policy_file(path: Path, which: str = "best") -> Path:
@@ -121,5 +125,6 @@ def describe(result: Evaluation, spec: Spec) -> dict[str, Any]:
         "success_high": result.rate.high,
         "return": float(result.returns.mean()),
         "length": float(result.length.mean()),
+        "success_known": result.success_known,
         "success_seconds": None if not result.success.any() else result.success_length / spec.control_hz,
     }

@@ -277,7 +277,7 @@ class Journal:
         self.close()
 
     def _require(self, spec: Spec) -> None:
-        differences = spec.difference(self.spec)
+        differences = spec.data_difference(self.spec)
         if differences:
             raise SpecMismatch(
                 f"{self.path} was recorded with another spec than the task '{spec.task}' has: {'; '.join(differences)} "

@@ -187,7 +187,7 @@ def _spec_problems(recording: Recording, spec: Spec | None) -> Iterator[Problem]
         except TandemError as problem:
             yield Problem("error", str(problem))
         return
-    for difference in spec.difference(recording.spec):
+    for difference in spec.data_difference(recording.spec):
         yield Problem("error", f"spec differs from the task's (here: the task, there: the file): {difference}")
 
 

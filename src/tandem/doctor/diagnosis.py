@@ -13,6 +13,7 @@ from tandem.doctor.checks import run_checks
 from tandem.doctor.findings import Finding, worst
 from tandem.doctor.records import Records, load_run
 from tandem.doctor.texts import Language, describe
+from tandem.envs.registry import known_task
 from tandem.runs.clocks import relations, stage
 from tandem.runs.live import LiveView
 
@@ -55,7 +56,14 @@ def names(records: Records, remote: bool = False) -> dict[str, Any]:
         "host": host or None,
         "port": port or None,
         "join": join,
+        "scripted": _scripted(records.task),
     }
+
+
+def _scripted(task: str) -> bool:
+    """Whether the task has a scripted operator, so that commands with one are accepted."""
+    entry = known_task(task)
+    return entry is not None and entry.expert is not None
 
 
 def clocks_of(records: Records) -> dict[str, Any]:

@@ -77,6 +77,8 @@ DRIFT = 3.0
 """Standard deviations between the first observations of early and late episodes."""
 FEW_EPISODES = 20
 CLIPPED_SHARE = 0.2
+ALWAYS_CLIPPED = 0.99
+"""Nothing of such a number reaches the networks."""
 ENDS = 10
 """Episode ends needed before they are judged."""
 DISK_S = 3600.0

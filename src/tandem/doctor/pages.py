@@ -52,8 +52,14 @@ def _sections(text: Text, lang: Language) -> list[tuple[str, list[str]]]:
     """The headings and the lines under each. Of several lines of evidence, those are printed whose facts are known."""
     which = LANGUAGES.index(lang)
     evidence = [_readable(words[which]) for words in text.evidence]
-    parts = ([text.what[which]], evidence, [text.criterion[which]], [text.cause[which]], [f"`{_readable(text.next)}`"])
+    parts = ([text.what[which]], evidence, [text.criterion[which]], [text.cause[which]], _commands(text, which))
     return [(head[which], lines) for head, lines in zip(_HEADS, parts, strict=True)]
+
+
+def _commands(text: Text, which: int) -> list[str]:
+    without = ("without a scripted operator", "没有脚本操作者的环境")[which]
+    other = [f"{without}: `{_readable(text.next_unscripted)}`"] if text.next_unscripted else []
+    return [f"`{_readable(text.next)}`", *other]
 
 
 def _readable(template: str) -> str:

@@ -36,6 +36,8 @@ class Text:
     """The command to type."""
     criterion: Words
     """The detection rule with its thresholds, for `explain` and the pages."""
+    next_unscripted: str = ""
+    """The command for an environment that has no scripted operator, where `next` needs one."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,24 @@ TEXTS: dict[str, Text] = {
             "There is an event `broken`, or a file in RUN/broken is newer than the last start.",
             "有 `broken` 事件，或者 RUN/broken 里有比最近一次启动更新的文件。",
         ),
+    ),
+    "part_failed": Text(
+        ("A part of the run failed, and the run ended with it.", "运行的某个部分出错，运行随之结束。"),
+        (
+            ("the {part} {how}", "{part}：{how}"),
+            ("its error: {error}", "它的错误：{error}"),
+            ("[silent] it left no error of its own", "[silent] 它没有留下错误信息"),
+        ),
+        (
+            "An actor: the environment raised an error in `step` or `reset`, or its code or a library ended the process. The hub or the trainer: see the error.",
+            "Actor：环境在 `step` 或 `reset` 里报错，或者它的代码、它用的库结束了进程。hub 或训练进程：见错误信息。",
+        ),
+        "tandem train --resume {run}",
+        (
+            "The supervisor wrote an event `part_failed` after it last started the parts.",
+            "supervisor 最近一次启动各部分之后写了 `part_failed` 事件。",
+        ),
+        next_unscripted="tandem env describe {task}   # steps it alone; once it is mended: tandem train --resume {run}",
     ),
     "run_died": Text(
         ("The run is not running and did not finish.", "运行已经停止，但没有正常结束。"),
@@ -555,6 +575,7 @@ TEXTS: dict[str, Text] = {
         ("The wrong file was given, or the task changed after the recording.", "文件选错，或录制之后任务改过。"),
         "tandem record {task} --demos 25",
         ("The spec in the file and the spec of the run have different hashes.", "文件里的 spec 与运行的 spec 哈希值不同。"),
+        next_unscripted="tandem record {task} --operator browser --demos 25",
     ),
     "demos_broken": Text(
         ("The demonstrations contain invalid steps.", "演示数据里有无效的步。"),
@@ -572,6 +593,7 @@ TEXTS: dict[str, Text] = {
         ("The recording was stopped before the first success.", "在第一次成功之前就停止了录制。"),
         "tandem record {task} --demos 25",
         ("The file named in the configuration contains no valid step.", "配置里写的文件没有有效的步。"),
+        next_unscripted="tandem record {task} --operator browser --demos 25",
     ),
     "demos_without_reward": Text(
         ("The demonstrations contain no reward, so success and failure look the same.", "演示数据里没有奖励：成功和失败无法区分。"),
@@ -586,6 +608,7 @@ TEXTS: dict[str, Text] = {
         ("Failed attempts were kept in the file.", "失败的尝试也被保留在文件里。"),
         "tandem record {task} --demos 25",
         ("Fewer than half of the episodes end in success.", "成功的回合不到一半。"),
+        next_unscripted="tandem record {task} --operator browser --demos 25",
     ),
     "demos_idle": Text(
         ("The robot often stands still in the demonstrations.", "演示数据中机器人经常不动。"),
@@ -624,6 +647,7 @@ TEXTS: dict[str, Text] = {
         ("`--demos` was not given.", "没有给 `--demos`。"),
         "tandem train {task} --scripted-demos 25",
         ("The configuration contains no demonstration file.", "配置里没有演示文件。"),
+        next_unscripted="tandem record {task} --operator browser --demos 25",
     ),
     # ---- training
     "still_filling": Text(
@@ -849,6 +873,7 @@ TEXTS: dict[str, Text] = {
             f"After {limits.EPISODES_TO_WARN} episodes all returns in metrics.jsonl and all sampled rewards are 0. It is a problem after {limits.EPISODES_WITHOUT_REWARD} episodes.",
             f"{limits.EPISODES_TO_WARN} 个回合后，metrics.jsonl 中的所有回报和抽样的奖励都是 0。{limits.EPISODES_WITHOUT_REWARD} 个回合后视为问题。",
         ),
+        next_unscripted="tandem env describe {task}",
     ),
     "success_stuck": Text(
         ("The person still helps a lot, and the policy alone does not improve.", "人仍然纠正很多，而策略自己没有进步。"),
@@ -983,6 +1008,7 @@ TEXTS: dict[str, Text] = {
         ),
         "tandem play {task} --operator scripted",
         ("At least 3 of the sampled successes, and at least half of them, have no reward.", "抽样的成功中至少 3 次、且至少一半没有奖励。"),
+        next_unscripted="tandem env describe {task}",
     ),
     "steps_rejected": Text(
         ("Invalid steps were rejected.", "有无效数据被拒绝。"),
@@ -1061,12 +1087,69 @@ TEXTS: dict[str, Text] = {
                 "{entry} is beyond 5 times its scale ({scale}) in {share} of the steps",
                 "{entry} 在 {share} 的步中超过其尺度（{scale}）的 5 倍",
             ),
+            ("[always] so the networks see nothing of it: {count} such numbers", "[always] 网络完全看不到它：共 {count} 个这样的数"),
         ),
-        ("The scale in the task's spec is too small.", "任务 spec 里的尺度太小。"),
+        (
+            "The scale in the task's spec is too small. For an environment of somebody else's: declare `scales` in environments/NAME.toml; scales are frozen when a run begins, so start a new one.",
+            "任务 spec 里的尺度太小。外部环境：在 environments/NAME.toml 里声明 `scales`；尺度在运行开始时固定，所以要重新开始一次运行。",
+        ),
         "tandem demos inspect {run}/journal.db",
         (
-            f"In more than {limits.CLIPPED_SHARE:.0%} of the newest steps the value is beyond 5 times its scale.",
-            f"最近的步中超过 {limits.CLIPPED_SHARE:.0%} 的值超过其尺度的 5 倍。",
+            f"In more than {limits.CLIPPED_SHARE:.0%} of the newest steps the value is beyond 5 times its scale. It is a problem from {limits.ALWAYS_CLIPPED:.0%} on.",
+            f"最近的步中超过 {limits.CLIPPED_SHARE:.0%} 的值超过其尺度的 5 倍。从 {limits.ALWAYS_CLIPPED:.0%} 起视为问题。",
+        ),
+        next_unscripted="tandem env describe {task} --demos FILE",
+    ),
+    "environment_stalled": Text(
+        ("The environment hung for a while.", "环境曾经卡住一段时间。"),
+        (
+            (
+                "{times} times; the longest {phase} took {longest} (actor '{actor}')",
+                "{times} 次；最长的 {phase} 用了 {longest}（actor“{actor}”）",
+            ),
+        ),
+        (
+            "A simulation, a driver or a network call inside of the environment blocks. No step is lost, but the run stands still meanwhile.",
+            "环境内部的仿真、驱动或网络调用阻塞。数据没有丢失，但这段时间运行停住了。",
+        ),
+        "grep took {run}/train.log",
+        (
+            "An actor wrote an event `stalled`: a step took more than 2 s and 20 control periods, or a reset more than 60 s.",
+            "actor 写了 `stalled` 事件：一步超过 2 秒且超过 20 个控制周期，或一次 reset 超过 60 秒。",
+        ),
+    ),
+    "entries_constant": Text(
+        ("Some numbers of the observation never change.", "观测中有些数从不变化。"),
+        (("{names}; {count} of {total} numbers, in {steps} steps", "{names}；{total} 个数中的 {count} 个，共 {steps} 步"),),
+        (
+            "They are always the same in this environment (an empty slot, a fixed goal), which does no harm; or a sensor is not connected. They are left out of `stuck_at_limit`.",
+            "它们在这个环境里本来就不变（空位、固定目标），没有害处；或者某个传感器没有接好。`stuck_at_limit` 不检查它们。",
+        ),
+        "tandem demos inspect {run}/journal.db",
+        (
+            "In all sampled steps the number moves by less than 0.02 of its scale.",
+            "抽样的所有步里，这个数的变化小于其尺度的 0.02。",
+        ),
+    ),
+    "return_range_unknown": Text(
+        (
+            "Nobody said which returns are possible, so impossible values of the critic are neither clipped nor found.",
+            "没有声明回报的范围：critic 的不可能的值既不会被截断，也不会被发现。",
+        ),
+        (
+            (
+                "'{task}' declares no `return_range`, and its demonstrations do not show one",
+                "“{task}”没有声明 `return_range`，演示数据也看不出来",
+            ),
+        ),
+        (
+            "The environment is not Tandem's own. If its reward is bounded, declare the lowest and highest return of an episode: `return_range = [0.0, 1.0]` in environments/NAME.toml.",
+            "这不是 Tandem 自带的环境。如果奖励有界，请声明一个回合的最低和最高回报：在 environments/NAME.toml 里写 `return_range = [0.0, 1.0]`。",
+        ),
+        "tandem env describe {task}",
+        (
+            "The spec of an RLPD run of another's environment has no `return_range`.",
+            "RLPD 运行所用的外部环境，其 spec 没有 `return_range`。",
         ),
     ),
     "disk_will_fill": Text(
@@ -1132,7 +1215,10 @@ TEXTS: dict[str, Text] = {
 
 
 def describe(finding: Finding, lang: Language, common: Mapping[str, Any]) -> Description:
-    """Write a finding out in one language; `common` holds the names that commands use (run, task, address, host, port, join)."""
+    """Write a finding out in one language; `common` holds the names that commands use (run, task, address, host, port, join).
+
+    Its `scripted` is False for an environment without a scripted operator: it refuses some of the commands.
+    """
     text, which = TEXTS[finding.name], LANGUAGES.index(lang)
     known = {name: value for name, value in {**common, **finding.facts}.items() if value is not None}
     shown = {name: in_words(value, lang) for name, value in known.items()}
@@ -1144,7 +1230,7 @@ def describe(finding: Finding, lang: Language, common: Mapping[str, Any]) -> Des
         what=text.what[which],
         evidence=[line for line in lines if line is not None],
         cause=text.cause[which],
-        next=_filled(text.next, raw),
+        next=_filled(text.next_unscripted if text.next_unscripted and common.get("scripted") is False else text.next, raw),
         explains=list(finding.explains),
     )
 

@@ -6,12 +6,15 @@ episode that is not one value per environment, is an error. Without the check th
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import inspect
 import sys
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -20,10 +23,11 @@ from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from tandem.actions import ActionLayout
+from tandem.envs.declared import ATTRIBUTE, Declaration, declaration
 from tandem.envs.physics import GymnasiumPhysics, Physics, camera_names
 from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task_env import Capabilities
-from tandem.errors import ConfigError, RenderingUnavailable
+from tandem.errors import ConfigError, EnvironmentFailed, RenderingUnavailable, TandemError
 from tandem.types import Continuous, Entry, Observation, Spec, Step, Symmetry
 
 if TYPE_CHECKING:
@@ -40,7 +44,7 @@ def spec_of(name: str, env: gymnasium.Env | VectorEnv, observation: gymnasium.Sp
     entries = observation.spaces if isinstance(observation, gymnasium.spaces.Dict) else {"state": observation}
     for key, space in entries.items():
         if not isinstance(space, gymnasium.spaces.Box):
-            raise ConfigError(f"environment '{name}', observation entry '{key}': Tandem needs a Box or a flat Dict of Boxes, got {space}")
+            raise _not_a_box(name, key, space)
     declared = env.spec.max_episode_steps if env.spec is not None else None
     return Spec(
         task=name,
@@ -49,6 +53,20 @@ def spec_of(name: str, env: gymnasium.Env | VectorEnv, observation: gymnasium.Sp
         control_hz=float(env.metadata.get("render_fps", 10)),
         max_episode_steps=declared or FALLBACK_STEPS,
     )
+
+
+def _not_a_box(name: str, key: str, space: gymnasium.Space) -> ConfigError:
+    problem = f"environment '{name}', observation entry '{key}': Tandem needs a Box or a flat Dict of Boxes, got {space}"
+    if not isinstance(space, gymnasium.spaces.Dict):
+        return ConfigError(problem)
+    pictures = [inner for inner, part in space.spaces.items() if part.dtype == np.uint8 and part.shape is not None and len(part.shape) == 3]
+    seen = f" Its entries {', '.join(map(repr, pictures))} are pictures, which are not learned from yet." if pictures else ""
+    return ConfigError(f"{problem}. It is nested: put its entries beside the others in a wrapper, or leave it out.{seen}")
+
+
+def declaration_of(name: str, env: gymnasium.Env | VectorEnv) -> Declaration:
+    """What this environment declares: a file, its attribute `tandem`, its metadata."""
+    return declaration(name, getattr(env.unwrapped, ATTRIBUTE, None), env.metadata or {})
 
 
 def _kept_dtype(dtype: Any) -> str:
@@ -81,12 +99,37 @@ def _require_step(name: str, reward: Any, terminated: Any, truncated: Any, shape
         _require(name, what, value, shape)
 
 
-def _success(info: dict[str, Any]) -> Any:
-    """Whatever name the environment has for it."""
-    for name in ("success", "is_success", "succeed"):
-        if name in info:
-            return info[name]
-    return False
+SUCCESS_KEYS = ("success", "is_success", "succeed")
+"""Names under which environments report success in `info`."""
+
+
+def reported_success(info: dict[str, Any], declared: str | None = None) -> bool | None:
+    """What `info` says about success, under the declared key or one of the usual names, also inside of `final_info`; None: nothing."""
+    for place in (info, info.get("final_info")):
+        if isinstance(place, dict):
+            for name in (declared,) if declared else SUCCESS_KEYS:
+                if place.get(name) is not None:
+                    return bool(np.any(place[name]))
+    return None
+
+
+@contextlib.contextmanager
+def in_environment(name: str, call: str) -> Iterator[None]:
+    """Turn an exception of the environment's own into an error that names the environment, the call, the exception and its place."""
+    try:
+        yield
+    except (TandemError, gymnasium.error.Error):
+        raise
+    except Exception as problem:
+        alone = f" `tandem env describe {name}` steps it alone, with random actions." if call.endswith("()") else ""
+        raise EnvironmentFailed(f"environment '{name}' failed in {call}: {own_error(problem)}.{alone}") from problem
+
+
+def own_error(problem: Exception) -> str:
+    """An exception of somebody else's code, with the place where it was raised."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(problem).__name__}: {problem}{place}, which is the environment's own error"
 
 
 def from_unit(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -151,7 +194,8 @@ class GymnasiumEnv:
             raise ConfigError(f"'{name}' needs at least one environment, got num_envs=0")
         first = envs[0]
         self._envs, self.num_envs = list(envs), len(envs)
-        self.spec: Spec = spec_of(name, first, first.observation_space, first.action_space)
+        self._declared = declaration_of(name, first)
+        self.spec: Spec = self._declared.applied(spec_of(name, first, first.observation_space, first.action_space))
         self._low, self._high = _action_range(first.action_space)
         self._layout = ActionLayout.of(self.spec)
         self._halts = [env.get_wrapper_attr("halt") for env in envs if env.has_wrapper_attr("halt")]
@@ -165,15 +209,22 @@ class GymnasiumEnv:
         )
         self._standing = np.ones(self.num_envs, bool)
         """Ended and not reset yet; before the first reset, all of them."""
+        self._age = np.zeros(self.num_envs, int)
+        """Steps of the episode that each row is in."""
+        self._infos: Callable[[dict[str, Any]], None] = lambda info: None
+        self._success_known = self._declared.success_key is not None
+        """Success is declared, or was seen in `info`."""
         entries = self.spec.observation.items()
         self._last: Observation = {key: np.zeros((self.num_envs, *entry.shape), entry.dtype) for key, entry in entries}
 
     def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
         chosen = range(self.num_envs) if rows is None else rows
         for row, seed in zip(chosen, seeds if seeds is not None else [None] * len(chosen), strict=True):
-            observation, _ = self._envs[row].reset(seed=None if seed is None else int(seed))
+            with in_environment(self.spec.task, "reset()"):
+                observation, info = self._envs[row].reset(seed=None if seed is None else int(seed))
+            self._succeeded(info)
             self._keep(row, observation)
-            self._standing[row] = False
+            self._standing[row], self._age[row] = False, 0
         return self._seen()
 
     def step(self, action: np.ndarray) -> Step:
@@ -183,14 +234,17 @@ class GymnasiumEnv:
         terminated, truncated, success, reported, intervened = (np.zeros(self.num_envs, bool) for _ in range(5))
         for row in np.flatnonzero(~self._standing).tolist():
             raw = from_unit(asked[row], self._low, self._high)
-            observation, gained, terminated_now, truncated_now, info = self._envs[row].step(raw)
+            with in_environment(self.spec.task, "step()"):
+                observation, gained, terminated_now, truncated_now, info = self._envs[row].step(raw)
             _require_step(self.spec.task, gained, terminated_now, truncated_now, ())
             self._keep(row, observation)
             reward[row], terminated[row], truncated[row] = float(gained), bool(terminated_now), bool(truncated_now)
-            success[row] = bool(_success(info))
+            success[row] = self._succeeded(info)
             instead, intervened[row] = _executed(self.spec.task, info, self._low, self._high)
             if instead is not None:
                 executed[row], reported[row] = instead, True
+            self._age[row] += 1
+        truncated |= ~terminated & ~self._standing & (self._age >= self.spec.max_episode_steps)
         self._standing |= terminated | truncated
         return Step(
             self._seen(),
@@ -198,10 +252,21 @@ class GymnasiumEnv:
             terminated,
             truncated,
             success,
+            success_known=self._success_known,
             executed=executed if reported.any() else None,
             intervened=intervened if intervened.any() else None,
             seconds=time.perf_counter() - began,
         )
+
+    def watch_infos(self, look: Callable[[dict[str, Any]], None]) -> None:
+        """Hand every `info` of the environments to `look` from now on."""
+        self._infos = look
+
+    def _succeeded(self, info: dict[str, Any]) -> bool:
+        self._infos(info)
+        found = reported_success(info, self._declared.success_key)
+        self._success_known |= found is not None
+        return bool(found)
 
     def _keep(self, row: int, observation: Any) -> None:
         """Copied at once: the next reset, or another row, may write to the same buffer."""
@@ -264,16 +329,22 @@ class _Row(gymnasium.Wrapper):
 
     def __init__(self, name: str, env: gymnasium.Env) -> None:
         super().__init__(env)
-        self._name = name
+        self._name, self._age = name, 0
+        self._longest = declaration_of(name, env).max_episode_steps
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        observation, info = self.env.reset(seed=seed, options=options)
+        with in_environment(self._name, "reset()"):
+            observation, info = self.env.reset(seed=seed, options=options)
+        self._age = 0
         return self._copied(observation), info
 
     def step(self, action: np.ndarray) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        observation, reward, terminated, truncated, info = self.env.step(action)
+        with in_environment(self._name, "step()"):
+            observation, reward, terminated, truncated, info = self.env.step(action)
         _require_step(self._name, reward, terminated, truncated, ())
-        return self._copied(observation), float(reward), bool(terminated), bool(truncated), info
+        self._age += 1
+        cut = self._longest is not None and self._age >= self._longest and not terminated
+        return self._copied(observation), float(reward), bool(terminated), bool(truncated) or cut, info
 
     def _copied(self, observation: Any) -> Any:
         spaces = self.env.observation_space.spaces if isinstance(self.env.observation_space, gymnasium.spaces.Dict) else None
@@ -301,8 +372,9 @@ class ForeignBatch(VectorEnv):
         if num_envs < 1:
             raise ConfigError(f"a batch of '{name}' needs at least one environment, got num_envs={num_envs}")
         self.rows = inner = _make_rows(name, num_envs)
-        self.task_spec = spec_of(name, inner, inner.single_observation_space, inner.single_action_space)
         first = inner.envs[0].unwrapped if isinstance(inner, SyncVectorEnv) else inner
+        self._declared = declaration_of(name, first)
+        self.task_spec = self._declared.applied(spec_of(name, inner, inner.single_observation_space, inner.single_action_space))
         self.symmetry: Symmetry | None = getattr(first, "symmetry", None)
         """Its own, where it declares one."""
         self.num_envs = num_envs
@@ -333,7 +405,7 @@ class ForeignBatch(VectorEnv):
         reported: dict[str, Any] = {"success": np.zeros(self.num_envs, bool), "final_obs": final_obs, "_final_obs": ended}
         for row in range(self.num_envs):
             about = _about(info.get("final_info", {}) if ended[row] else info, row)
-            reported["success"][row] = bool(_success(about))
+            reported["success"][row] = bool(reported_success(about, self._declared.success_key))
             if ended[row]:
                 for key, value in self._final(info, row).items():
                     final_obs[key][row] = value

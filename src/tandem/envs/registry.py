@@ -19,7 +19,7 @@ import gymnasium
 import numpy as np
 
 from tandem.envs.autoreset import AutoresetEnv
-from tandem.envs.foreign import ForeignBatch, GymnasiumEnv, make_drawable
+from tandem.envs.foreign import ForeignBatch, GymnasiumEnv, in_environment, make_drawable, own_error
 from tandem.envs.limits import LimitSettings
 from tandem.envs.served.names import is_served, open_served
 from tandem.envs.served.server import make_environment
@@ -27,7 +27,7 @@ from tandem.envs.shaping import Reward
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Practice, Task
 from tandem.envs.task_env import TaskEnv
-from tandem.errors import ConfigError, UnknownTaskError
+from tandem.errors import ConfigError, EnvironmentFailed, TandemError, UnknownTaskError
 from tandem.types import Observation, Spec
 
 if TYPE_CHECKING:
@@ -153,9 +153,15 @@ def registered(name: str) -> Registered | None:
     module, _, alone = name.rpartition(":")
     if not module or is_served(name):
         return TASKS.get(name)
-    with contextlib.suppress(ModuleNotFoundError):  # `make_env` reports it
+    with in_environment(name, f"`import {module}`"), contextlib.suppress(ModuleNotFoundError):  # `make_env` reports it
         importlib.import_module(module)
     return TASKS[alone] if alone in _OWN else None
+
+
+def known_task(name: str) -> Registered | None:
+    """The same for somebody who only reads about a run: no module of a user's is imported."""
+    module, _, alone = name.rpartition(":")
+    return (TASKS[alone] if alone in _OWN else None) if module else TASKS.get(name)
 
 
 def make_env(
@@ -290,10 +296,33 @@ def _gymnasium(name: str, build: Callable[[], Any]) -> Any:
     except gymnasium.error.Error as problem:  # the family of unknown names, versions and malformed ids
         raise UnknownTaskError(_unknown(name, str(problem))) from None
     except ModuleNotFoundError as problem:
-        raise UnknownTaskError(
-            f"no environment '{name}': its module could not be imported ({problem}). In `module:Id` the module must be installed or on "
-            f"PYTHONPATH; for a file in this folder start the command with `PYTHONPATH=. tandem ...`."
-        ) from None
+        raise _not_imported(name, problem) from None
+    except TandemError:
+        raise
+    except Exception as problem:
+        raise _not_made(name, problem) from problem
+
+
+def _not_imported(name: str, problem: ModuleNotFoundError) -> ConfigError:
+    """Its own module was not found, or a package that its module needs."""
+    first = problem.__cause__ if isinstance(problem.__cause__, ModuleNotFoundError) else problem  # Gymnasium raises it anew, unnamed
+    module, missing = name.rpartition(":")[0], first.name or ""
+    if missing and module != missing and not module.startswith(f"{missing}."):
+        return ConfigError(
+            f"environment '{name}' needs the package '{missing}', which is not installed in this Python. Install it, or run "
+            f"the environment in the Python that has it."
+        )
+    return UnknownTaskError(
+        f"no environment '{name}': its module could not be imported ({problem}). In `module:Id` the module must be installed or on "
+        f"PYTHONPATH; for a file in this folder start the command with `PYTHONPATH=. tandem ...`."
+    )
+
+
+def _not_made(name: str, problem: Exception) -> EnvironmentFailed:
+    kind = (
+        " Tandem takes environments with one agent (`gymnasium.Env`); PettingZoo's have several." if "inherit from" in str(problem) else ""
+    )
+    return EnvironmentFailed(f"environment '{name}' could not be made: {own_error(problem)}.{kind}")
 
 
 def _unknown(name: str, detail: str) -> str:

@@ -49,6 +49,7 @@ class SimulatedEnv:
             terminated,
             truncated,
             info["success"],
+            success_known=self.spec.return_range is not None,
             reward_terms=info.get("reward_terms", {}),
             seconds=time.perf_counter() - began,
         )

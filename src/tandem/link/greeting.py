@@ -54,9 +54,10 @@ def objection_to(hello: Hello, hub: HubContext, others: int) -> Objection | None
 
 
 def _difference(mine: Spec, hello: Hello) -> str:
-    """In words, empty if there is none. More than the hash is compared: a sparse and a dense reward have the same hash."""
+    """In words, empty if there is none. Scales do not count: the run has them and gives them to its actors (`settings["scales"]`)."""
     try:
-        found = "; ".join(mine.difference(Spec.from_json(hello.spec)))[:2000]
-        return found or ("the same description, but another hash" if hello.spec_hash != mine.hash else "")
+        theirs = Spec.from_json(hello.spec)
+        found = "; ".join(mine.data_difference(theirs))[:2000]
+        return found or ("the same description, but another hash" if hello.spec_hash != theirs.hash else "")
     except (KeyError, TypeError, ValueError, AttributeError):
         return "its spec cannot be read"

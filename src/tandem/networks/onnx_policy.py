@@ -75,16 +75,13 @@ class OnnxPolicy:
         return drawn, outputs.get(MEMORY_OUT, memory)
 
 
-def read_onnx(path: Path, spec: Spec | None = None) -> OnnxPolicy:
-    """A file that `tandem export` wrote; with `spec`, one for another task is refused with the difference."""
+def read_onnx(path: Path) -> OnnxPolicy:
+    """A file that `tandem export` wrote."""
     if not path.exists():
         raise FileMissing(f"there is no policy {path} (looked in {path.absolute().parent})")
     if path.stat().st_size > MAX_BYTES:
         raise FileUnreadable(f"{path} has {path.stat().st_size:,} bytes; an exported policy has at most {MAX_BYTES:,}. It was not read.")
-    policy = from_bytes(path.read_bytes(), str(path))
-    if spec is not None and policy.spec.hash != spec.hash:
-        raise SpecMismatch(f"policy {path} was trained for another spec: {'; '.join(spec.difference(policy.spec))}")
-    return policy
+    return from_bytes(path.read_bytes(), str(path))
 
 
 def from_bytes(data: bytes, what: str) -> OnnxPolicy:

@@ -13,11 +13,11 @@ from tandem.acting.evaluate import evaluate
 from tandem.acting.policy import act_with, describe
 from tandem.agents.bc import BCConfig, clone
 from tandem.agents.sac_config import SACConfig
-from tandem.data.demos import load_demos
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.observations import Layout
 from tandem.off_policy.config import require_learnable
+from tandem.off_policy.run_spec import decide_spec
 from tandem.runs.checkpoint import write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
@@ -55,7 +55,7 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
         raise ConfigError("nothing to clone: give --demos FILE")
     spec = spec_for(args.task)
     require_learnable(spec)
-    steps = [step for file in args.demos for step in load_demos(file, spec)]
+    spec, steps = decide_spec(spec, args.demos, say=display.say)
     names = {name: number for number, name in enumerate(dict.fromkeys((step.source, step.episode) for step in steps))}
     observations = Layout(spec).flatten({name: np.stack([step.observation[name] for step in steps]) for name in spec.observation})
     actions = np.stack([step.action for step in steps])
@@ -77,7 +77,11 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
         write_policy(file, snapshot, spec, learned_by="bc")
         if args.final_episodes:
             summary[key] = describe(evaluate(args.task, act_with(snapshot, spec), seeds), spec)
-            display.say(f"{file.stem} (update {step:,}): success {summary[key]['success']:.0%}")
+            known = summary[key]["success_known"]
+            display.say(
+                f"{file.stem} (update {step:,}): "
+                + (f"success {summary[key]['success']:.0%}" if known else f"return {summary[key]['return']:.2f}")
+            )
     summary |= {"policy_version": 2, "minutes": run.wall_s / 60, "best_learner_step": result.best_step}
     run.summarise(summary)
     run.close()

@@ -8,6 +8,7 @@ from typing import Literal
 
 import tyro
 
+from tandem.acting.judge import check_share
 from tandem.acting.operators import check_operator
 from tandem.actions import require_continuous
 from tandem.agents.sac_config import SACConfig
@@ -61,6 +62,9 @@ class TrainConfig:
     """Learner steps between two evaluations; 0: no evaluations (not in hil-serl)."""
     eval_episodes: int = 50
     """Episodes of an evaluation during training (not in hil-serl)."""
+    eval_share: float = 0.2
+    """Largest share of the training time for evaluations of an environment that is not Tandem's own, and so is stepped alone: they get
+    fewer episodes and become rarer. 0: no bound (not in hil-serl)."""
     eval_stochastic: bool = False
     """Evaluate during training with sampled actions instead of the most likely ones (not in hil-serl)."""
     final_episodes: int = 100
@@ -86,6 +90,7 @@ class TrainConfig:
         ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_share(self.eval_share)
         if self.seed < 0:
             raise ConfigError(f"seed must be at least 0, got {self.seed}")
         if self.updates_per_actor_step <= 0:

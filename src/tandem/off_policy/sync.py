@@ -15,9 +15,10 @@ from tandem.acting.operators import DEVICES, make_operators
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_env
-from tandem.errors import ConfigError
+from tandem.errors import ConfigError, SpecMismatch
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
+from tandem.off_policy.run_spec import decide_spec
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
 from tandem.runs.campaign import Watch
@@ -25,7 +26,7 @@ from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.loggers import TensorBoard, WandB
 from tandem.runs.stopping import interruptible
-from tandem.types import PolicySnapshot
+from tandem.types import PolicySnapshot, Spec, Transition
 
 
 def train(
@@ -33,8 +34,8 @@ def train(
 ) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_env(config.task, config.num_envs)
-    spec = env.spec
-    require_learnable(spec)
+    require_learnable(env.spec)
+    spec, demos = _resumed(config, path, env.spec) if resume else decide_spec(env.spec, config.demos, init_from, display.say)
     if config.operator in DEVICES or config.reward_source == "person":
         raise ConfigError(
             f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "
@@ -42,7 +43,6 @@ def train(
         )
     nobody = config.operator == "browser"  # there is no page to a run without a port
     operators, _ = make_operators("none" if nobody else config.operator, env, config.seed)
-    demos = [step for file in config.demos for step in load_demos(file, spec)]
     start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None
     if config.wandb:
         WandB.require()
@@ -62,6 +62,7 @@ def train(
             random_steps=config.random_steps,
             say=trainer.log,
             broken=run.broken,
+            spec=spec,
         )
         if resume:
             _restore(trainer, actor, journal)
@@ -77,6 +78,15 @@ def train(
     run.close()
     env.close()
     return summary
+
+
+def _resumed(config: TrainConfig, path: Path, now: Spec) -> tuple[Spec, list[Transition]]:
+    """The run's own spec, with the scales it was started with, and its demonstrations; an environment that has changed is refused."""
+    spec = RunFolder.open(path).spec
+    differences = spec.data_difference(now)
+    if differences:
+        raise SpecMismatch(f"run {path} was trained on another spec: {'; '.join(differences)} (here: the run, there: the environment)")
+    return spec, [step for file in config.demos for step in load_demos(file, spec)]
 
 
 def _begin(trainer: Trainer, actor: Actor, start: PolicySnapshot | None) -> None:

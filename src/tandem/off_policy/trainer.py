@@ -64,6 +64,9 @@ class Trainer:
             eval_episodes=config.eval_episodes,
             final_episodes=config.final_episodes,
             eval_stochastic=config.eval_stochastic,
+            share=config.eval_share,
+            say=display.say,
+            progress=display.waiting,
         )
         rules = StopRules(config.max_steps, config.max_minutes, config.stop_success, config.stop_evaluations)
         self.campaign = Campaign(run, spec, display, rules, evaluate=self.judge.score, judge=self.judge.final, say=self.log)
@@ -123,7 +126,7 @@ class Trainer:
         self._update()
         config, step = self.config, self.learner.steps
         self.display.training(self.clocks, config.max_steps, self.learner.episodes.in_words, self._logged, self.campaign.seconds_left)
-        if config.eval_period and step % config.eval_period == 0 and self._worth_evaluating():
+        if config.eval_period and step % config.eval_period == 0 and self._worth_evaluating() and self.judge.affordable():
             self.write_row()
             self.evaluate()
         self.check_limits()

@@ -7,6 +7,7 @@ from typing import Literal
 
 import tyro
 
+from tandem.acting.judge import check_share
 from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.rnd import RNDConfig
 from tandem.envs.task import Practice
@@ -53,6 +54,9 @@ class OnPolicyConfig:
     """Iterations between two evaluations. 0: no evaluation (not in rsl_rl)."""
     eval_episodes: int = 20
     """Episodes of an evaluation during training (not in rsl_rl)."""
+    eval_share: float = 0.2
+    """Largest share of the training time for evaluations of an environment that is not Tandem's own, and so is stepped alone: they get
+    fewer episodes and become rarer. 0: no bound (not in rsl_rl)."""
     final_episodes: int = 100
     """Episodes of the final evaluation, on seeds that were not used to choose the policy (not in rsl_rl)."""
     stop_success: float | None = None
@@ -68,6 +72,7 @@ class OnPolicyConfig:
         for name in ("num_envs", "num_steps_per_env", "max_iterations", "save_interval", "stop_evaluations"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_share(self.eval_share)
         for name in ("obs_clip", "reward_clip"):
             value = getattr(self, name)
             if value is not None and not value > 0:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium
+
 from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.rnd import RNDConfig
+from tandem.envs.registry import registered
 from tandem.envs.task import Practice
 from tandem.errors import ConfigError
 from tandem.on_policy.config import OnPolicyConfig
@@ -152,17 +154,20 @@ def ppo_starting_config(
         return read_rsl_rl_config(rsl_rl_config, num_envs).config
     if resume is not None:
         return ppo_config_of(RunFolder.open(resume))
-    chosen = preset or _preset_for(task or "")
+    chosen = preset or (preset_for(task) if task else "rsl_rl")
     if chosen not in PRESETS:
         raise ConfigError(f"no preset '{chosen}'; there are {', '.join(PRESETS)}")
     return PRESETS[chosen]()
 
 
-def _preset_for(task: str) -> str:
-    """The preset named after the task, else `gym_mujoco` for a Gymnasium id, else `rsl_rl`."""
+def preset_for(task: str) -> str:
+    """The preset named after the task; else `rsl_rl` for a task that is stepped in a batch, and `gym_mujoco` for any other environment.
+
+    An environment that is stepped alone is never made 4096 times.
+    """
     if task in PRESETS:
         return task
-    return "gym_mujoco" if re.fullmatch(r"\w[\w/:.]*-v\d+", task) else "rsl_rl"
+    return "rsl_rl" if registered(task) is not None and task not in gymnasium.registry else "gym_mujoco"
 
 
 def ppo_config_of(run: RunFolder) -> OnPolicyConfig:

@@ -59,7 +59,16 @@ class OnPolicyRun:
         self._random = np.random.default_rng([config.seed, 2])
         self.iterations = 0
         self._version = 0
-        judge = Judge(config.task, self.spec, config.seed, eval_episodes=config.eval_episodes, final_episodes=config.final_episodes)
+        self._judge = judge = Judge(
+            config.task,
+            self.spec,
+            config.seed,
+            eval_episodes=config.eval_episodes,
+            final_episodes=config.final_episodes,
+            share=config.eval_share,
+            say=display.say,
+            progress=display.waiting,
+        )
         rules = StopRules(config.max_iterations, config.max_minutes, config.stop_success, config.stop_evaluations, "max_iterations")
         self.campaign = Campaign(run, self.spec, display, rules, evaluate=judge.score, judge=judge.final)
 
@@ -136,7 +145,7 @@ class OnPolicyRun:
         }
         self.campaign.report(self.clocks, metrics)
         self.display.block(lambda: iteration_block(self.clocks, config.max_iterations, self.run, metrics, times))
-        if config.eval_period and self.iterations % config.eval_period == 0:
+        if config.eval_period and self.iterations % config.eval_period == 0 and self._judge.affordable():
             self.campaign.evaluate(self.snapshot(), self.clocks, f"iteration {self.iterations:,}")
         if self.iterations % config.save_interval == 0:
             self.save()

@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -94,6 +94,7 @@ def act(
     hub = Hub(_address(args), _token(args))
     robot = _open_robot(args)
     client, settings = _connect(args, hub, robot.spec, say)
+    robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
     actor, steering = _make_actor(args, robot, client, settings, say)
     cameras = CameraStream(robot.env, client, say)
     loop = ControlLoop(
@@ -107,6 +108,7 @@ def act(
         watch=watch,
         max_steps=args.max_steps,
         limits=robot.limits,
+        stalled=_note_stall(args),
     )
     try:
         loop.run()
@@ -117,6 +119,14 @@ def act(
         robot.env.close()
     say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))
     return left
+
+
+def _note_stall(args: ActorArgs) -> Callable[[str, float], None]:
+    """An event of the run for the doctor, where this machine can write to its folder."""
+    if args.run is None:
+        return lambda phase, seconds: None
+    run = RunFolder(args.run)
+    return lambda phase, seconds: run.event("stalled", actor=args.name, phase=phase, seconds=round(seconds, 1))
 
 
 @dataclass(frozen=True)
@@ -138,6 +148,8 @@ class Robot:
     """The device of a person on this machine."""
     policy: Policy | None
     """The policy that --policy names."""
+    policy_spec: Spec | None
+    """What that policy was trained with; its scales may be others than the run's."""
 
 
 def _open_robot(args: ActorArgs) -> Robot:
@@ -145,12 +157,14 @@ def _open_robot(args: ActorArgs) -> Robot:
     env = make_env(args.task, args.num_envs, num_threads=args.threads, watched=True)
     spec = env.spec
     _check_pace(args, env)
+    policy, policy_spec = (None, None) if args.policy is None else load_any_policy(args.policy, spec=spec)
     return Robot(
         env,
         spec,
         limits=Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits)),
         hand=open_hand(args.operator, spec, args.mapping),
-        policy=None if args.policy is None else load_any_policy(args.policy, spec=spec)[0],
+        policy=policy,
+        policy_spec=policy_spec,
     )
 
 
@@ -177,6 +191,12 @@ def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) 
     return client, welcome.settings
 
 
+def _scales(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scales that the run learns with; empty from a hub that has none to give, and then the environment's own hold."""
+    given = settings.get("scales")
+    return given if isinstance(given, Mapping) else {}
+
+
 def _make_actor(
     args: ActorArgs, robot: Robot, client: ActorClient, settings: Mapping[str, Any], say: Callable[[str], None]
 ) -> tuple[Actor, Steering | None]:
@@ -196,6 +216,7 @@ def _make_actor(
         own_policy=_own_policy(args, robot, seed, say),
         limits=robot.limits,
         rewards=reward_source("person" if settings.get("reward_source") == "person" else "simulation", args.num_envs),
+        spec=robot.spec,
     )
     return actor, steering
 
@@ -203,7 +224,7 @@ def _make_actor(
 def _own_policy(args: ActorArgs, robot: Robot, seed: int, say: Callable[[str], None]) -> OwnPolicy | None:
     if robot.policy is None:
         return None
-    own = OwnPolicy(act_with(robot.policy, robot.spec, seed), ForeignPolicy(robot.policy.hash))
+    own = OwnPolicy(act_with(robot.policy, robot.policy_spec or robot.spec, seed), ForeignPolicy(robot.policy.hash))
     known = own.known_as
     say(f"[ACTOR] acting with {args.policy} ({known.hash}) and not with the learner's policies; its steps carry version {known.version}")
     return own

@@ -54,6 +54,8 @@ class TrainArgs(RunArgs):
 
     actors: int = 1
     """Actor processes, each with `num_envs` simulations."""
+    film: bool = True
+    """Film the learned policy at the end, for at most a minute (`--no-film`: leave it out)."""
     sync: bool = False
     """Actor and learner take turns in one thread: reproducible to the last bit; no processes, no port, no page."""
 
@@ -86,7 +88,8 @@ class PPOArgs:
     run: Path | None = None
     """Folder of the run. Default: runs/TASK_ppo_TIME."""
     preset: str | None = None
-    """Preset whose settings are the defaults. Default: the one named after the task, else `gym_mujoco` for Gymnasium ids, else `rsl_rl`."""
+    """Preset whose settings are the defaults. Default: the one named after the task, else `rsl_rl` for a task of Tandem's
+    kind, which is stepped in a batch, and `gym_mujoco` (16 environments) for every other environment."""
     rsl_rl_config: Path | None = None
     """Runner configuration of rsl_rl 4.x or 5.x (YAML or JSON) whose settings are the defaults."""
     quiet: bool = False

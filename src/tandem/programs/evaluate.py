@@ -47,12 +47,12 @@ def evaluate(
         return
     manner = "stochastic" if stochastic else "deterministic"
     console.print(f"{spec.task}, policy version {snapshot.version} (learner step {snapshot.learner_step:,}, {snapshot.hash}), {manner}")
-    console.print(f"success {result.rate} of {episodes}, return {figures['return']:.2f}, {figures['length']:.1f} actions", highlight=False)
+    success = f"success {result.rate} of {episodes}, " if result.success_known else ""
+    console.print(f"{success}return {figures['return']:.2f}, {figures['length']:.1f} actions", highlight=False)
 
 
 def policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[Policy, Spec]:
     """A policy and its spec: of the run or file `what`, or `policy` for the task `what`, whose spec it must fit."""
     if policy is None:
         return load_any_policy(Path(what), which)
-    spec = spec_for(what)
-    return load_any_policy(policy, which, spec)[0], spec
+    return load_any_policy(policy, which, spec_for(what))

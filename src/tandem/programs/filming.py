@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from pathlib import Path
 
@@ -17,8 +18,13 @@ from tandem.teleop.operator import Operator
 from tandem.types import first_row
 
 
-def film_episodes(env: TaskEnv, operator: Operator, episodes: int, seed: int, folder: Path, name: str) -> tuple[Path, Path, list[str]]:
-    """Play episodes into `folder/name.mp4`, the first also into `.png`; returns both and a line about each episode."""
+def film_episodes(
+    env: TaskEnv, operator: Operator, episodes: int, seed: int, folder: Path, name: str, seconds: float = math.inf
+) -> tuple[Path, Path, list[str]]:
+    """Play episodes into `folder/name.mp4`, the first also into `.png`; returns both and a line about each episode.
+
+    After `seconds` the film ends where it is: a renderer may be slower than the robot.
+    """
     if episodes < 1:
         raise ConfigError(f"a film needs at least one episode, got {episodes}")
     try:
@@ -28,19 +34,22 @@ def film_episodes(env: TaskEnv, operator: Operator, episodes: int, seed: int, fo
     first: list[np.ndarray] = []
     outcomes = []
     with Film(folder / f"{name}.mp4", env.spec.control_hz) as film:
+        until = time.monotonic() + seconds
         for number in range(episodes):
-            frames, outcome = _film_episode(env, operator, episode_seed(seed, "play", number), film)
+            frames, outcome = _film_episode(env, operator, episode_seed(seed, "play", number), film, until)
             first = first or frames
             outcomes.append(f"episode {number}: {outcome}")
+            if time.monotonic() > until:
+                break
     return film.path, write_strip(first, folder / f"{name}.png"), outcomes
 
 
-def _film_episode(env: TaskEnv, operator: Operator, seed: int, film: Film) -> tuple[list[np.ndarray], str]:
+def _film_episode(env: TaskEnv, operator: Operator, seed: int, film: Film, until: float) -> tuple[list[np.ndarray], str]:
     """Its frames, and a line about how it went."""
     observation = first_row(env.reset([0], [seed]))
     operator.reset()
     frames, success, ended = [env.render()], False, False
-    while not ended:
+    while not ended and time.monotonic() < until:
         film.add(frames[-1])
         action, _ = operator.decide(observation, None)
         step = env.step(np.asarray(action)[None])
@@ -48,7 +57,7 @@ def _film_episode(env: TaskEnv, operator: Operator, seed: int, film: Film) -> tu
         observation, ended, success = first_row(step.observation), bool(step.ended[0]), bool(step.success[0])
     for _ in range(1 + round(film.fps / 2)):  # half a second to see how it ended
         film.add(frames[-1])
-    actions, outcome = len(frames) - 1, "success" if success else "no success"
+    actions, outcome = len(frames) - 1, "success" if success else "no success" if ended else "cut off"
     return frames, f"{outcome} after {actions} actions ({actions / film.fps:.1f} s)"
 
 

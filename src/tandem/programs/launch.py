@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from tandem.acting.policy import policy_to_start_from
-from tandem.data.demos import load_demos
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError, PackageMissing
 from tandem.off_policy.config import TrainConfig, require_learnable
+from tandem.off_policy.run_spec import decide_spec
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
 from tandem.programs.launcher import Launcher, LocalLauncher, Part
 from tandem.programs.page import page_installed
@@ -28,7 +28,7 @@ def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Displ
     """`tandem train`: hub, trainer and actors, as processes on this machine unless another launcher is given."""
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
-    run = _prepare(asked, config, path)
+    run = _prepare(asked, config, path, display)
     actors = [actor_part(i, _actor_arguments(config, path, i)) for i in range(asked.actors)]
     return _run(run, asked, config, display, launcher or LocalLauncher(), actors, host="127.0.0.1")
 
@@ -37,7 +37,7 @@ def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Dis
     """`tandem learner`: hub and trainer on this machine; actors join over the network."""
     if (asked.certificate is None) != (asked.key is None):
         raise ConfigError("--certificate and --key are needed together: one of them is missing")
-    run = _prepare(asked, config, path)
+    run = _prepare(asked, config, path, display)
     display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {run.token_file}")
     tls = {"certificate": asked.certificate, "key": asked.key}
     return _run(run, asked, config, display, LocalLauncher(), [], host=asked.host, timeout=asked.timeout, **tls)
@@ -66,21 +66,25 @@ def _run(
         key=plain(key),
         timeout_s=timeout,
         steps_per_update=config.steps_per_update,
-        actor_settings={"seed": config.seed, "random_steps": config.random_steps, "reward_source": config.reward_source},
+        actor_settings={
+            "seed": config.seed,
+            "random_steps": config.random_steps,
+            "reward_source": config.reward_source,
+            "scales": run.spec.scales(),
+        },
     )
     trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
     supervisor = Supervisor(run.path, launcher, display.say, run.event, listening=lambda: display.say(page))
     return supervisor.supervise(hub, trainer, actors)
 
 
-def _prepare(asked: RunArgs, config: TrainConfig, path: Path) -> RunFolder:
+def _prepare(asked: RunArgs, config: TrainConfig, path: Path, display: Display) -> RunFolder:
     """The run folder; demonstrations or a policy that cannot be used are refused before it is made."""
     if asked.resume is not None:
         return RunFolder.open(path)
     spec = spec_for(config.task)
     require_learnable(spec)
-    for file in config.demos:
-        load_demos(file, spec)
+    spec, _ = decide_spec(spec, config.demos, asked.init_from, display.say)
     if asked.init_from is not None:
         policy_to_start_from(asked.init_from, spec)
     if config.wandb:

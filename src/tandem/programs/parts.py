@@ -7,17 +7,21 @@ python -P -m tandem.programs.parts actor|film ARGUMENTS
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tandem.errors import TandemError
+from tandem.errors import EnvironmentFailed, StorageFull, TandemError
+from tandem.files import write_atomically
 from tandem.programs.launcher import Part
+from tandem.runs.folder import RunFolder
 
 
 def hub_part(run: Path, **settings: Any) -> Part:
@@ -32,9 +36,9 @@ def actor_part(number: int, arguments: Sequence[str]) -> Part:
     return Part(f"actor {number}", ("actor", *arguments))
 
 
-def film_part(run: Path, folder: Path) -> Part:
-    """Films the policy of a run."""
-    return Part("film", ("film", str(run), str(folder)))
+def film_part(run: Path, folder: Path, seconds: float) -> Part:
+    """Films the policy of a run, for at most this long."""
+    return Part("film", ("film", str(run), str(folder), str(seconds)))
 
 
 def end_with_supervisor() -> None:
@@ -53,7 +57,6 @@ def _hub(path: str, settings: str) -> None:
     from tandem.doctor.diagnosis import for_hub
     from tandem.link.hub import Hub, HubConfig
     from tandem.programs.page import mount_page
-    from tandem.runs.folder import RunFolder
 
     run, asked = RunFolder(Path(path)), json.loads(settings)
     certificate, key = (None if asked[name] is None else Path(asked[name]) for name in ("certificate", "key"))
@@ -99,17 +102,30 @@ def _actor(*arguments: str) -> None:
 
     from tandem.doctor.watch import watch_actor
     from tandem.programs.actor import ActorArgs, act_here
-    from tandem.runs.folder import RunFolder
 
     args = tyro.cli(ActorArgs, args=arguments)
     assert args.run is not None, "a supervisor's actor is given its run"
     act_here(args, RunFolder(args.run).log_line, watch_actor())
 
 
-def _film(run: str, folder: str) -> None:
+def _film(run: str, folder: str, seconds: str) -> None:
     from tandem.programs.viewing import play
 
-    play(run, out=Path(folder), film=True)
+    play(run, out=Path(folder), film=True, seconds=float(seconds))
+
+
+def _leave_last_words(name: str, arguments: Sequence[str], problem: BaseException) -> None:
+    """Write down what ended this part: its terminal may be gone when somebody asks. A failure to write must not hide the error."""
+    named = dict(itertools.pairwise(arguments))
+    run, part = (named.get("--run"), named.get("--name", name)) if name == "actor" else (next(iter(arguments), None), name)
+    if run is None or name == "film":
+        return
+    said = str(problem) if isinstance(problem, TandemError) else f"{type(problem).__name__}: {problem}"
+    words = {"error": said[:2000], "environment": isinstance(problem, EnvironmentFailed)}
+    with contextlib.suppress(OSError, StorageFull):
+        file = RunFolder(Path(run)).last_words(part)
+        file.parent.mkdir(exist_ok=True)
+        write_atomically(file, json.dumps(words).encode(), durable=False)
 
 
 def main() -> NoReturn:
@@ -118,8 +134,14 @@ def main() -> NoReturn:
     try:
         {"hub": _hub, "trainer": _trainer, "actor": _actor, "film": _film}[name](*arguments)
     except TandemError as problem:
+        _leave_last_words(name, arguments, problem)
+        if isinstance(problem, EnvironmentFailed):
+            traceback.print_exception(problem.__cause__)
         print(f"{name}: {problem}", file=sys.stderr)
         sys.exit(2)
+    except Exception as problem:
+        _leave_last_words(name, arguments, problem)
+        raise
     sys.exit(0)
 
 

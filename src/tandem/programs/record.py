@@ -81,7 +81,7 @@ def _demonstrator(operator: str, env: TaskEnv, task: str, seed: int) -> Operator
     if is_own(operator):
         return own_operator(operator, env, seed)
     if operator.startswith("policy:"):
-        return PolicyOperator(load_any_policy(Path(operator.removeprefix("policy:")), spec=env.spec)[0], env.spec)
+        return PolicyOperator(*load_any_policy(Path(operator.removeprefix("policy:")), spec=env.spec))
     if operator == "scripted":
         return make_expert(task, seed)
     raise ConfigError(

@@ -17,7 +17,7 @@ from typing import Any
 
 from tandem.errors import TandemError
 from tandem.programs.launcher import Handle, Launcher, Part
-from tandem.runs.folder import RunFolder
+from tandem.runs.folder import RunFolder, read_json
 
 _LOOK_S = 0.1
 _QUICK_DEATH_S = 5.0
@@ -55,7 +55,8 @@ class Supervised:
     def log(self) -> str:
         return self.handle.log if self.handle else "nothing: it was not started"
 
-    def start(self) -> None:
+    def start(self, run: Path) -> None:
+        RunFolder(run).last_words(self.name).unlink(missing_ok=True)
         self.began = time.monotonic()
         self.handle = self.launcher.start(self.part)
 
@@ -84,13 +85,14 @@ class Supervisor:
         serving, training, *acting = (Supervised(part, self.launcher) for part in (hub, trainer, *actors))
         folder = RunFolder(self.run)
         folder.summary_file.unlink(missing_ok=True)  # written when the run stopped earlier
+        self.event("launched", parts=[part.name for part in (hub, trainer, *actors)])
         try:
             with _asked_to_stop() as asked:
-                serving.start()
+                serving.start(self.run)
                 self._wait_for_hub(serving, asked)
                 self.listening()
                 for part in (training, *acting):
-                    part.start()
+                    part.start(self.run)
                 self._watch(training, [serving, training, *acting], asked)
         finally:
             for actor in acting:
@@ -118,15 +120,27 @@ class Supervisor:
 
     def _start_again(self, part: Supervised, code: int) -> None:
         if code > 0:
-            raise PartFailed(f"the {part.name} ended with code {code}; see {part.log}")
+            raise self._failed(part, f"ended with code {code}")
         part.quick_deaths = part.quick_deaths + 1 if time.monotonic() - part.began < _QUICK_DEATH_S else 0
         how = signal.Signals(-code).name
         if part.quick_deaths >= _MAX_QUICK_DEATHS:
-            raise PartFailed(f"the {part.name} was ended by {how} {part.quick_deaths} times in a row within {_QUICK_DEATH_S:.0f} s")
+            raise self._failed(part, f"was ended by {how} {part.quick_deaths} times in a row within {_QUICK_DEATH_S:.0f} s")
         hint = " (out of memory?)" if how == "SIGKILL" else ""
         self.say(f"the {part.name} was ended by {how}{hint}; it is started again")
         self.event("restarted", part=part.name, signal=how)
-        part.start()
+        part.start(self.run)
+
+    def _failed(self, part: Supervised, how: str) -> PartFailed:
+        """The run ends because of this part: said here, and kept for the doctor, who would otherwise see only that the run was stopped."""
+        left = read_json(RunFolder(self.run).last_words(part.name)) or {}
+        error = str(left.get("error", ""))
+        self.event("part_failed", part=part.name, how=how, error=error, environment=bool(left.get("environment")))
+        if error:
+            return PartFailed(f"the {part.name} {how}: {error}")
+        return PartFailed(
+            f"the {part.name} {how} and left no error of its own ({part.log} may say more). Likely cause: the environment's code, or a "
+            f"library that it uses, ended the process."
+        )
 
     def _wait_for_hub(self, hub: Supervised, asked: Callable[[], bool]) -> None:
         deadline, folder = time.monotonic() + _START_S, RunFolder(self.run)

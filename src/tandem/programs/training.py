@@ -15,6 +15,7 @@ from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train as train_in_turns
 from tandem.on_policy.distill import DistillArgs
 from tandem.on_policy.distill import distill as run_distillation
+from tandem.on_policy.presets import preset_for
 from tandem.on_policy.rsl_rl_config import read_rsl_rl_config
 from tandem.on_policy.run import train_ppo
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs, read_ppo_args, read_run_args
@@ -22,10 +23,13 @@ from tandem.programs.launch import learn_here, train_here
 from tandem.programs.launcher import LocalLauncher
 from tandem.programs.parts import film_part
 from tandem.programs.record import scripted_demos
-from tandem.programs.terminal import console, make_display, new_run, show_summary
+from tandem.programs.terminal import console, make_display, new_run, say, show_summary
 
 WHICH_TASK = "which task? `tandem tasks` lists them; `--resume RUN` continues a run"
-FILM_S = 300.0
+FILM_S = 60.0
+"""Seconds of filming; what was drawn by then is the film."""
+FILM_ENDS_S = 60.0
+"""For starting the process, and for one step that hangs."""
 
 
 def train(args: list[str]) -> None:
@@ -38,7 +42,7 @@ def train(args: list[str]) -> None:
         summary = train_in_turns(config, path, display, resume=asked.resume is not None, init_from=asked.init_from, watch=watch)
     else:
         summary = train_here(asked, config, path, display)
-    shown = not (asked.quiet or asked.json or asked.resume is not None)
+    shown = asked.film and not (asked.quiet or asked.json or asked.resume is not None)
     show_summary(summary, path, asked.json, film=_film(path) if shown and summary.get("deterministic") else None)
 
 
@@ -61,6 +65,9 @@ def ppo(args: list[str]) -> None:
     if asked.rsl_rl_config is not None:
         for line in read_rsl_rl_config(asked.rsl_rl_config, config.num_envs).ignored:
             display.say(f"{asked.rsl_rl_config}, not used: {line}")
+    if asked.resume is None and asked.preset is None and asked.rsl_rl_config is None:
+        display.say(f"preset {preset_for(config.task)} for '{config.task}'; --preset names another")
+    display.say(f"making {config.num_envs:,} environments of '{config.task}'")
     summary = train_ppo(config, path, display, resume=asked.resume is not None, watch=watch)
     show_summary(summary, path, asked.json)
 
@@ -95,9 +102,11 @@ def _run_of(asked: RunArgs) -> tuple[TrainConfig, Path]:
 
 def _film(run: Path) -> str:
     """A film of the learned policy in the run folder. It is drawn by a process of its own, whose failure does no harm."""
+    say(f"filming the learned policy, for at most {FILM_S:.0f} s (--no-film leaves it out)")
+    videos = run / "videos"
     with console.status("filming the learned policy"), tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "film.log"
-        LocalLauncher(output=log).start(film_part(run, run / "videos")).wait(FILM_S)
-        said = log.read_text(errors="replace").strip().splitlines() or ["the film process printed nothing"]
-    films = sorted((run / "videos").glob("*.mp4"))
+        LocalLauncher(output=log).start(film_part(run, videos, FILM_S)).wait(FILM_S + FILM_ENDS_S)
+        said = log.read_text(errors="replace").strip().splitlines() or ["the film process printed nothing in time"]
+    films = sorted(film for film in videos.glob("*.mp4") if not film.name.startswith("."))  # a hidden one is unfinished
     return str(films[0]) if films else f"none: {said[-1]}"

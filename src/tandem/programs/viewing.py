@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ def play(
     out: Path = Path("videos"),
     size: tuple[int, int] = (640, 480),
     film: bool = False,
+    seconds: float = math.inf,
 ) -> None:
     """Watch a task or a learned policy: in a window, or as a film where there is no screen.
 
@@ -35,6 +37,7 @@ def play(
         out: Folder of the film and the pictures.
         size: Width and height of the film in pixels.
         film: Film even where there is a screen.
+        seconds: Stop filming after this many seconds of work; what was drawn by then is the film.
     """
     screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if not screen and sys.platform == "linux":
@@ -59,7 +62,7 @@ def play(
         return
     with console.status(f"filming {episodes} episodes of {task} ({player.name})"):
         name = f"{task.replace(':', '_').replace('/', '_')}_{player.name}"
-        movie, strip, outcomes = film_episodes(env, player, episodes, seed, out, name)
+        movie, strip, outcomes = film_episodes(env, player, episodes, seed, out, name, seconds)
     env.close()
     for line in (*outcomes, f"film {movie}", f"pictures {strip}"):
         say(line)

@@ -39,6 +39,8 @@ class Score:
     """What policies are compared by: success, or the return of a task that has no success."""
     outcome: str
     """The same for people: `success 92.0 % [85.0, 95.9]`, or `return 12.3`."""
+    success_known: bool = True
+    """Whether the environment reports success at all; otherwise policies are compared by their return."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ class Campaign:
         self.best: PolicySnapshot | None = None
         self.stop_reason: str | None = None
         self.watch: Watch = lambda row: ()
+        self._said_no_success = False
 
     def report(self, clocks: Clocks, metrics: Metrics, wall_s: float | None = None) -> None:
         """A row of metrics, in the run folder and (`--json`) on the screen; `wall_s` is the present one unless given."""
@@ -106,11 +109,22 @@ class Campaign:
         if score.value >= progress.best:
             progress.best, progress.best_step, self.best = score.value, clocks.learner_step, snapshot
             write_policy(self.run.best_policy, snapshot, self.spec, score=score.value, learned_by=self.run.kind)
-        if scheduled and self.rules.stop_success is not None:
+        if not score.success_known:
+            self._say_no_success()
+        elif scheduled and self.rules.stop_success is not None:
             progress.reached = progress.reached + 1 if score.success >= self.rules.stop_success else 0
             if progress.reached >= self.rules.stop_evaluations:
                 self.stop(f"stop_success ({self.rules.stop_success:g}) reached in {progress.reached} evaluations in a row")
         return score
+
+    def _say_no_success(self) -> None:
+        """Once: a limit that can never be reached is worse than none."""
+        if self.rules.stop_success is not None and not self._said_no_success:
+            self._said_no_success = True
+            self._say(
+                f"stop_success ({self.rules.stop_success:g}) cannot be reached: environment '{self.spec.task}' never reported success. "
+                f"Declare the key of its `info` that does (`success_key`; `tandem env describe {self.spec.task}` lists what it reports)."
+            )
 
     def keep_latest(self, snapshot: PolicySnapshot) -> None:
         """The newest policy, good or not, beside the best one."""

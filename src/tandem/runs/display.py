@@ -122,11 +122,13 @@ def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, 
         if key not in summary:
             continue
         result = summary[key]
-        if result["success_seconds"] is None:
+        if not result.get("success_known", result["success_seconds"] is not None):  # older summaries do not say it
             table.add_row(f"mean return, {manner}", f"{result['return']:.2f} ({result['episodes']} episodes)")
             continue
         interval = f"{100 * result['success_low']:.1f} to {100 * result['success_high']:.1f} %"
         table.add_row(f"success, {manner}", f"{result['successes']} of {result['episodes']} ({interval})")
+        if result["success_seconds"] is None:
+            continue
         seconds = f"{result['success_seconds']:.1f} s"
         if summary.get("demo_seconds"):
             seconds += f"; the demonstrations took {summary['demo_seconds']:.1f} s"

@@ -14,6 +14,7 @@ of a run with hub, trainer and actors in processes of their own also
     live.json        the hub's view of 2 seconds ago       hub.json        where the hub listens; hub.lock: held by it
     run_id           globally unique name of the run       token           who has it may talk to the hub (mode 0600)
     spool/           steps that actors have not sent yet   mapping.toml    keys and gamepad of this run, if a person put it there
+    errors/          what ended a part, in its own words
 
 `RunFolder` has the paths: no other module spells these names. Of what it writes, only a checkpoint, a policy or a number that must
 never be used twice can stop a run when the disk is full; lines of metrics, events and the log are then missing.
@@ -214,6 +215,10 @@ class RunFolder:
     def policy(self, which: str = "best") -> Path:
         """The file of its best policy, or of the latest where none was evaluated."""
         return self.best_policy if which == "best" and self.best_policy.exists() else self.latest_policy
+
+    def last_words(self, part: str) -> Path:
+        """Where a part of the run leaves the error that ended it."""
+        return self.path / "errors" / f"{part.replace(' ', '_')}.json"
 
     def has_checkpoint(self) -> bool:
         return any(True for _ in self.checkpoint_folders())

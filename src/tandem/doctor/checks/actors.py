@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.data.fitting import moving
 from tandem.data.report import IDLE, SATURATED
 from tandem.doctor import limits
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Seconds, Share
@@ -190,6 +191,7 @@ def stuck_at_limit(records: Records) -> Finding | None:
     usual = seen.std(axis=0) > 0.05 * (high - low)
     at_edge = np.maximum((newest <= low + edge).mean(axis=0), (newest >= high - edge).mean(axis=0)) * (usual & (high > low))
     at_edge[_of_action(records, layout)] = 0.0
+    at_edge[~moving(seen)] = 0.0  # what never moves is not stuck
     worst = int(at_edge.argmax())
     if float(at_edge[worst]) < limits.STUCK_SHARE or float(acting.mean()) < limits.LITTLE_SUCCESS:
         return None

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from tandem.data.fitting import columns, constant_numbers
 from tandem.doctor import limits
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Bytes, Finding, Seconds, Share
 from tandem.doctor.records import Records
+from tandem.envs.registry import known_task
 from tandem.observations import Layout
 from tandem.types import OBSERVATION_CLIP, Transition
+
+FEW_NAMES = 12
 
 
 def success_without_reward(records: Records) -> Finding | None:
@@ -67,7 +71,7 @@ def observations_drifted(records: Records) -> Finding | None:
         return None
     late = [step for step in records.journal.tail if step.step == 0]
     early = [step for block in records.journal.blocks[: len(records.journal.blocks) // 3] for step in block if step.step == 0]
-    shown = [step for file in records.demos or () for step in file.starts if file.spec and file.spec.hash == records.spec.hash]
+    shown = [step for file in records.demos or () for step in file.starts if file.spec and not records.spec.data_difference(file.spec)]
     for than, reference in (("early", early), ("demos", shown)):
         if len(late) < limits.FEW_EPISODES or len(reference) < limits.FEW_EPISODES:
             continue
@@ -89,9 +93,8 @@ def _drift(records: Records, reference: list[Transition], late: list[Transition]
     )
     drift = np.abs(now.mean(axis=0) - before.mean(axis=0)) / (before.std(axis=0) + 0.05)
     worst = int(drift.argmax())
-    columns = [f"{name}[{index}]" for name in layout.names for index in range(records.spec.observation[name].size)]
     scale = float(layout.scales[worst])
-    return columns[worst], float(drift[worst]), scale * float(before[:, worst].mean()), scale * float(now[:, worst].mean())
+    return columns(records.spec)[worst], float(drift[worst]), scale * float(before[:, worst].mean()), scale * float(now[:, worst].mean())
 
 
 def observations_clipped(records: Records) -> Finding | None:
@@ -107,10 +110,28 @@ def observations_clipped(records: Records) -> Finding | None:
     worst = int(shares.argmax())
     if float(shares[worst]) < limits.CLIPPED_SHARE:
         return None
-    columns = [f"{name}[{index}]" for name in layout.names for index in range(records.spec.observation[name].size)]
-    return Finding(
-        "observations_clipped", NOTE, {"entry": columns[worst], "share": Share(shares[worst]), "scale": float(layout.scales[worst])}
-    )
+    facts = {"entry": columns(records.spec)[worst], "share": Share(shares[worst]), "scale": float(layout.scales[worst])}
+    always = int((shares >= limits.ALWAYS_CLIPPED).sum())
+    return Finding("observations_clipped", PROBLEM if always else NOTE, facts | ({"always": True, "count": always} if always else {}))
+
+
+def entries_constant(records: Records) -> Finding | None:
+    """Numbers that never move, in the demonstrations or in the journal. Said for environments of others: nobody here knows them."""
+    sample = records.journal.sample if records.journal is not None else []
+    if known_task(records.task) is not None or len(sample) < limits.ENOUGH_STEPS:
+        return None
+    names = constant_numbers(records.spec, sample)
+    if not names:
+        return None
+    shown = ", ".join(names[:FEW_NAMES]) + (", ..." if len(names) > FEW_NAMES else "")
+    facts = {"names": shown, "count": len(names), "total": Layout(records.spec).size, "steps": len(sample)}
+    return Finding("entries_constant", NOTE, facts)
+
+
+def return_range_unknown(records: Records) -> Finding | None:
+    if records.kind != "rlpd" or records.spec.return_range is not None or known_task(records.task) is not None:
+        return None
+    return Finding("return_range_unknown", NOTE, {"task": records.task})
 
 
 def disk_will_fill(records: Records) -> Finding | None:

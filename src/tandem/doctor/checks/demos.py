@@ -24,9 +24,9 @@ def demos_missing(records: Records) -> Finding | None:
 
 def demos_foreign(records: Records) -> Finding | None:
     for file in _files(records):
-        if file.spec is None or file.spec.hash == records.spec.hash or (file.report and file.report.kind != "journal"):
+        differences = [] if file.spec is None else records.spec.data_difference(file.spec)
+        if file.spec is None or not differences or (file.report and file.report.kind != "journal"):
             continue  # a pickle carries no spec: its import was checked against the task's
-        differences = records.spec.difference(file.spec)
         facts = {"there": file.spec.task, "here": records.task, "detail": "; ".join(differences[:3]), "differences": len(differences)}
         return Finding("demos_foreign", PROBLEM, {**_named(file), **facts})
     return None

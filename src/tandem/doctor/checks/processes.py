@@ -20,6 +20,16 @@ def run_broke(records: Records) -> Finding | None:
     return Finding("run_broke", PROBLEM if ended else WARNING, facts)
 
 
+def part_failed(records: Records) -> Finding | None:
+    """The supervisor ended the run because a part ended with an error; obsolete once the parts were started again."""
+    failed = records.events_of("part_failed", "launched")
+    if not failed or failed[-1]["kind"] != "part_failed":
+        return None
+    told = failed[-1]
+    facts = {"part": told.get("part"), "how": told.get("how"), "error": told.get("error") or None}
+    return Finding("part_failed", PROBLEM, facts | ({} if facts["error"] else {"silent": True}))
+
+
 def run_died(records: Records) -> Finding | None:
     if records.state != "dead":
         return None
@@ -68,6 +78,16 @@ def often_restarted(records: Records) -> Finding | None:
         return None
     facts = {"times": len(recent), "part": recent[-1].get("part"), "signal": recent[-1].get("signal")}
     return Finding("often_restarted", WARNING, facts)
+
+
+def environment_stalled(records: Records) -> Finding | None:
+    """An actor waited very long for a step or a reset."""
+    stalls = [event for event in records.events_of("stalled") if event["time"] >= (records.started_at or 0.0)]
+    if not stalls:
+        return None
+    longest = max(stalls, key=lambda event: event.get("seconds", 0.0))
+    facts = {"times": len(stalls), "phase": longest.get("phase"), "longest": Seconds(longest.get("seconds", 0.0))}
+    return Finding("environment_stalled", WARNING, facts | {"actor": longest.get("actor")})
 
 
 def paused(records: Records) -> Finding | None:

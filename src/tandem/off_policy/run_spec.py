@@ -1,0 +1,56 @@
+"""The spec of a run that learns from demonstrations: the environment's own, and for a foreign one what the demonstrations add.
+
+It is decided once, before there is a run folder, and frozen there. A run that is resumed has it from its folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tandem.acting.policy import load_policy
+from tandem.data.demos import load_demos
+from tandem.data.fitting import constant_numbers, inferred_return_range, with_fitted_scales
+from tandem.envs.declared import declaration_file
+from tandem.envs.registry import registered
+from tandem.types import Spec, Transition
+
+FEW = 12
+"""Names that are listed in a line."""
+
+
+def decide_spec(
+    spec: Spec, demos: Sequence[Path], init_from: Path | None = None, say: Callable[[str], None] = lambda line: None
+) -> tuple[Spec, list[Transition]]:
+    """The spec to learn with, and the steps of all demonstrations, each fit for it. `spec` is the environment's."""
+    steps = [step for file in demos for step in load_demos(file, spec)]
+    if registered(spec.task) is not None:
+        return spec, steps
+    file = declaration_file(spec.task)
+    if file.is_file():
+        say(f"{file} describes the environment")
+    return _with_range(_with_scales(spec, steps, init_from, say), steps, say), steps
+
+
+def _with_scales(spec: Spec, steps: Sequence[Transition], init_from: Path | None, say: Callable[[str], None]) -> Spec:
+    """Those of the policy to start from, which would see other numbers under others; else fitted on the demonstrations."""
+    if init_from is not None:
+        say(f"scales of the observation: those of the policy in {init_from}")
+        return spec.with_scales(load_policy(init_from)[1].scales())
+    spec, fitted = with_fitted_scales(spec, steps)
+    for line in fitted:
+        say(line)
+    constant = constant_numbers(spec, steps)
+    if constant:
+        more = f" and {len(constant) - FEW} more" if len(constant) > FEW else ""
+        say(f"never change in the demonstrations, so nothing can be learned from them: {', '.join(constant[:FEW])}{more}")
+    return spec
+
+
+def _with_range(spec: Spec, steps: Sequence[Transition], say: Callable[[str], None]) -> Spec:
+    found = inferred_return_range(steps) if spec.return_range is None else None
+    if found is None:
+        return spec
+    say("return_range [0, 1], from the demonstrations: every reward is 0 or 1, and a 1 ends the episode")
+    return dataclasses.replace(spec, return_range=found)

@@ -1,0 +1,98 @@
+"""`tandem train` on somebody's environment, with real processes: what is said when it fails, and that fitted scales reach the actor."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tandem.acting.actor import Actor
+from tandem.doctor.diagnosis import diagnose_run
+from tandem.envs.registry import make_env
+from tandem.link.hub import Hub, HubConfig
+from tandem.programs.actor import ActorArgs, act
+from tandem.programs.record import record_demos
+from tandem.runs.checkpoint import write_policy
+from tandem.runs.folder import RunFolder
+from tests.acting.test_judge import policy
+from tests.envs.strange_envs import strange_module
+from tests.off_policy.test_run_spec import Forward
+from tests.programs.test_processes import SMALL
+from tests.waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with strange_module(tmp_path_factory.mktemp("strange")) as folder:
+        yield folder
+
+
+def tandem(folder: Path, *arguments: str) -> tuple[int, str]:
+    paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "tandem.cli", *arguments],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "says", "error"),
+    [
+        ("Fails", "the actor 0 ended with code 2: environment 'strange:Fails-v0' failed in step()", "motor 3 does not answer"),
+        ("Exits", "the actor 0 ended with code 3 and left no error of its own", ""),
+    ],
+)
+def test_an_actor_that_dies_of_its_environment_is_told_truly(folder: Path, tmp_path: Path, name: str, says: str, error: str) -> None:
+    run = tmp_path / "run"
+    code, said = tandem(folder, "train", f"strange:{name}-v0", *SMALL, "--max-steps", "100000", "--run", str(run))
+    assert code == 2 and says in said, said
+    found = diagnose_run(run)["findings"][0]
+    assert found["name"] == "part_failed" and error in " ".join(found["evidence"]), found
+    assert found["next"].startswith(f"tandem env describe strange:{name}-v0"), "which this environment accepts"
+    if error:
+        assert "Traceback" in said and "strange.py" in said, "the environment's own traceback is shown"
+
+
+def test_an_actor_takes_the_scales_of_the_run_and_a_policy_of_its_own_keeps_its_own(folder: Path, tmp_path: Path) -> None:
+    """The environment says 1 for all of them, so the actor of another machine knows them only from the hub."""
+    env_spec = make_env("strange:Drive-v0").spec
+    run_spec, policy_spec = env_spec.with_scales({"state": [500.0, 1.0, 1.0]}), env_spec.with_scales({"state": [900.0, 1.0, 1.0]})
+    run = RunFolder.create(tmp_path / "run", "rlpd", {}, run_spec)
+    write_policy(tmp_path / "own.safetensors", policy(0.4), policy_spec)
+    hub = Hub(run.path, HubConfig(actor_settings={"scales": run_spec.scales()}))
+    serving = threading.Thread(target=hub.serve, daemon=True)
+    serving.start()
+    wait_for(lambda: run.hub() is not None, what="the hub")
+    actors: list[Actor] = []
+
+    def watch(actor: Actor, client: object) -> list[str]:
+        actors.append(actor)
+        return []
+
+    args = ActorArgs("strange:Drive-v0", run=run.path, policy=tmp_path / "own.safetensors", spool=tmp_path / "spool", pace="realtime")
+    act(args, print, stopped=lambda: bool(actors), watch=watch)
+    hub.stop()
+    serving.join(10)
+    own: Any = actors[0].own_policy
+    assert actors[0].spec.hash == run_spec.hash and own.act._layout.scales[0] == 900
+
+
+def test_scales_fitted_on_demonstrations_reach_actor_and_policy(folder: Path, tmp_path: Path) -> None:
+    demos = record_demos(make_env("strange:Drive-v0"), Forward(), 3, tmp_path, seed=0)
+    run = tmp_path / "run"
+    arguments = (*SMALL, "--max-steps", "20", "--demos", str(demos), "--run", str(run), "--no-film")
+    code, said = tandem(folder, "train", "strange:Drive-v0", *arguments)
+    assert code == 0, said
+    assert "scale of 'state', fitted on the demonstrations" in said and "return_range [0, 1], from the demonstrations" in said
+    spec = RunFolder.open(run).spec
+    assert spec.observation["state"].scales()[0] > 300
+    assert np.isfinite(spec.observation["state"].scales()).all() and "filming" not in said
