@@ -38,7 +38,7 @@ def test_what_cannot_be_is_refused_before_anything_is_written(tmp_path: Path) ->
     assert_refused(tandem("ppo", cwd=tmp_path), "which task?")
     assert_refused(
         tandem("record", "reach", "--operator", "nobody", cwd=tmp_path),
-        "no operator 'nobody'; there are scripted, policy:RUN, browser, spacemouse and gamepad",
+        "no operator 'nobody'; there are scripted, policy:RUN, browser, spacemouse, gamepad, and module:Class for your own",
     )
     assert_refused(tandem("record", "reach", "--operator", "policy:nowhere", cwd=tmp_path), "there is no policy nowhere")
     assert not list(tmp_path.iterdir())
