@@ -11,6 +11,8 @@ from tandem.envs.declared import Declaration, declaration_file, read_file, read_
 from tandem.envs.registry import make_batch, make_env, spec_for
 from tandem.errors import ConfigError, EnvironmentFailed
 from tandem.off_policy.config import require_learnable
+from tandem.on_policy.config import OnPolicyConfig
+from tandem.on_policy.run import agent_for
 from tandem.types import Continuous
 from tests.envs.strange_envs import strange_module
 
@@ -200,5 +202,8 @@ def test_a_package_that_the_module_needs_is_named_and_not_the_path(here: Path, m
     ],
 )
 def test_pictures_are_refused_in_words(name: str, says: str) -> None:
+    spec = spec_for(f"strange:{name}-v0")
     with pytest.raises(ConfigError, match=says):
-        require_learnable(spec_for(f"strange:{name}-v0"))
+        require_learnable(spec)
+    with pytest.raises(ConfigError, match=says.replace("RLPD", "PPO")):
+        agent_for(OnPolicyConfig(task=spec.task), spec)

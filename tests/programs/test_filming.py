@@ -1,0 +1,41 @@
+"""A film that takes too long ends where it is."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from tandem.actions import ActionLayout
+from tandem.envs.foreign import GymnasiumEnv
+from tandem.programs.filming import film_episodes
+from tandem.teleop.operator import Still
+
+
+class SlowPainter(gymnasium.Env):
+    """Each picture takes 50 ms; an episode has a thousand steps."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+    observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+    render_mode = "rgb_array"
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        return np.zeros(1, np.float32), 0.0, False, False, {"success": False}
+
+    def render(self) -> np.ndarray:
+        time.sleep(0.05)
+        return np.zeros((48, 64, 3), np.uint8)
+
+
+def test_a_film_ends_after_its_seconds_and_is_whole(tmp_path: Path) -> None:
+    env = GymnasiumEnv("slow", [SlowPainter()])
+    began = time.monotonic()
+    film, strip, outcomes = film_episodes(env, Still(ActionLayout.of(env.spec)), 5, 0, tmp_path, "slow", seconds=1.0)
+    assert time.monotonic() - began < 20, "five episodes would take more than four minutes"
+    assert film.stat().st_size > 0 and strip.exists() and not list(tmp_path.glob(".*"))
+    assert len(outcomes) == 1 and "cut off after" in outcomes[0]
