@@ -39,6 +39,7 @@ from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
 from tandem.runs.folder import RunFolder
 from tandem.runs.live import RecordingView
+from tandem.runs.stopping import interruptible
 from tandem.seeding import episode_seed
 from tandem.teleop.operator import Still
 from tandem.teleop.steering import Hand, Steering
@@ -82,11 +83,12 @@ def teach(
             teacher = Teacher(env, client, writer, demos, seed, device, source_of_reward(reward_source), say)
             teacher.tell = lambda state: setattr(hub, "recording", state)
             try:
-                teacher.run(stopped)
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}.") from None
+                with interruptible(teacher):
+                    teacher.run(stopped)
             finally:
                 teacher.cameras.close()
+            if teacher.interrupted:
+                raise KeyboardInterrupt(f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}.")
             return writer.finish()
     finally:
         client.close(0.0)
@@ -128,6 +130,7 @@ class Teacher:
         self._episode: list[Transition] = []
         self._seed, self._attempt = seed, 0
         self.phase: Literal["ready", "recording", "judging"] = "ready"
+        self.interrupted = False
         self._notice, self._ended, self._stays = "", False, False
         self.steps, self.transitions, self.returns = 0, [], np.zeros(1)
         self.observation: Observation = {}
@@ -138,10 +141,15 @@ class Teacher:
     def place(self) -> tuple[int, int]:
         return self._writer.episodes, len(self._episode)
 
+    def stop(self, reason: str) -> None:
+        """Ctrl-C: end after the step that is being made. An exception in the middle of it could be lost, or leave half a step."""
+        del reason
+        self.interrupted = True
+
     def run(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Until enough is kept, or a person stops it."""
         self._begin()
-        while self._writer.episodes < self._wanted and not (stopped() or self._ended):
+        while self._writer.episodes < self._wanted and not (stopped() or self._ended or self.interrupted):
             self._handle_commands()
             moves = self.phase == "recording" and not self._stays and not self._steering.stands
             if moves:
