@@ -9,7 +9,7 @@ from types import TracebackType
 
 
 class Proxy:
-    """Forwards bytes both ways until it is told to cut."""
+    """Forwards bytes both ways until `cut` is called."""
 
     def __init__(self, port: int) -> None:
         self._target = port

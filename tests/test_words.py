@@ -29,7 +29,7 @@ PHRASES = {
 
 def files(name: str) -> list[Path]:
     path = ROOT / name
-    found = [path] if path.is_file() else sorted(file for kind in ("*.py", "*.md", "*.js", "*.toml") for file in path.rglob(kind))
+    found = [path] if path.is_file() else sorted(file for kind in ("*.py", "*.md", "*.js", "*.html", "*.toml") for file in path.rglob(kind))
     return found
 
 

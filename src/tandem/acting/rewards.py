@@ -61,10 +61,8 @@ class RewardSource(Protocol):
     def judge(self, step: Step) -> Judged: ...
 
 
-class EnvironmentReward:
-    """The environment's own reward."""
-
-    name = "simulation"
+class _TakesLabels:
+    """Keeps the label that a person has given until the next step is judged, or the next episode begins."""
 
     def __init__(self) -> None:
         self._label: Label | None = None
@@ -74,28 +72,29 @@ class EnvironmentReward:
 
     def give_label(self, label: Label) -> None:
         self._label = label
+
+    def _take_label(self) -> Label | None:
+        label, self._label = self._label, None
+        return label
+
+
+class EnvironmentReward(_TakesLabels):
+    """The environment's own reward."""
+
+    name = "simulation"
 
     def must_ask(self, step: Step) -> bool:
         return False
 
     def judge(self, step: Step) -> Judged:
-        label, self._label = self._label, None
+        label = self._take_label()
         return Judged(step, "the environment") if label is None else _labelled(step, label)
 
 
-class PersonReward:
+class PersonReward(_TakesLabels):
     """A person's labels: no reward before one, and an episode that the environment ended waits for one. One robot only."""
 
     name = "person"
-
-    def __init__(self) -> None:
-        self._label: Label | None = None
-
-    def begin(self) -> None:
-        self._label = None
-
-    def give_label(self, label: Label) -> None:
-        self._label = label
 
     def must_ask(self, step: Step) -> bool:
         return bool(step.terminated[0] or step.truncated[0]) and self._label is None  # of a lost episode there is nothing to judge
@@ -103,7 +102,7 @@ class PersonReward:
     def judge(self, step: Step) -> Judged:
         nothing = step.success & False
         unjudged = dataclasses.replace(step, reward=0.0 * step.reward, terminated=nothing, truncated=step.ended, success=nothing)
-        label, self._label = self._label, None
+        label = self._take_label()
         if label is not None:
             return _labelled(unjudged, label)
         return Judged(unjudged, "nobody judged the last episode: it counts as cut short" if step.ended[0] else "no label yet")

@@ -109,7 +109,7 @@ class HubActors:
             self._leave(actor)
 
     async def _greet(self, receive: Receive, send: Send) -> Hello | None:
-        """The greeting of an actor that may join; any other actor is told why not."""
+        """The greeting of an actor that may join; any other actor gets the reason."""
         message = await receive()
         if message["type"] != "websocket.receive":
             return None
