@@ -59,3 +59,20 @@ def points_by_variant(results: dict[str, np.ndarray], label: str, path: Path) ->
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
+
+
+def robot_minutes_curves(curves: dict[str, list[tuple[np.ndarray, np.ndarray]]], path: Path) -> None:
+    """Success over robot minutes: one thin line per seed, a thick one for their mean."""
+    figure, axis = plt.subplots(figsize=(7, 4))
+    for index, (name, found) in enumerate(curves.items()):
+        for minutes, success in found:
+            axis.plot(minutes, 100 * success, color=f"C{index}", alpha=0.3, linewidth=1)
+        grid = np.linspace(max(minutes[0] for minutes, _ in found), min(minutes[-1] for minutes, _ in found), 100)
+        mean = np.mean([np.interp(grid, minutes, success) for minutes, success in found], axis=0)
+        axis.plot(grid, 100 * mean, color=f"C{index}", linewidth=2.5, label=name)
+    axis.set(xlabel="robot minutes, resets included", ylabel="success on 100 held-out starts (%)", ylim=(-2, 102), xlim=(0, None))
+    axis.grid(alpha=0.3)
+    axis.legend(loc="lower right")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)

@@ -8,12 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tandem.agents.bc import start_as_clone
 from tandem.agents.sac import SAC, SACConfig
+from tandem.data.demos import load_demos
+from tandem.data.journal import Journal
+from tandem.data.mixing import Imitation
 from tandem.envs.registry import make_env, make_expert, spec_for
+from tandem.link.inproc import InprocLink
+from tandem.networks.numpy_policy import NumpyPolicy
+from tandem.observations import flatten
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train
+from tandem.off_policy.trainer import Trainer
 from tandem.programs.record import record_demos
 from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
 
 SMALL = TrainConfig(
     task="reach",
@@ -218,3 +227,47 @@ def test_the_first_steps_are_random_and_the_policy_acts_after_them(tmp_path: Pat
         steps = [step for _, step in journal.read()]
     by_policy = [np.allclose(policy.mode(flatten(spec, step.observation)[None])[0], step.action, atol=1e-3) for step in steps]
     assert len(steps) > 60 and by_policy == [False] * 40 + [True] * (len(steps) - 40)
+
+
+def test_a_run_starts_as_a_clone_whose_critics_learn_first(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first policy imitates the demonstrations, and stays as it is while only the critics learn."""
+    update, moved = SAC.update, []
+
+    def watched(self: SAC, state: Any, batch: Any, moves_actor: bool) -> Any:
+        moved.append(moves_actor)
+        return update(self, state, batch, moves_actor)
+
+    monkeypatch.setattr(SAC, "update", watched)
+    config = replace(SMALL, demos=(demos,), clone_steps=400, critic_steps=60, max_steps=100, steps_per_update=20)
+    run(config, tmp_path / "run")
+    assert moved == [False] * 60 + [True] * 40
+    published = [event for event in RunFolder.open(tmp_path / "run").events() if event["kind"] == "published"]
+    assert len({event["hash"] for event in published[:4]}) == 1, "the start and the policies of steps 20, 40 and 60"
+    assert len({event["hash"] for event in published[3:]}) == 3
+    started = next(event for event in RunFolder.open(tmp_path / "run").events() if event["kind"] == "started")
+    assert started["init_from"] == published[0]["hash"], "the clone is what the run began with"
+
+
+def test_a_clone_to_start_from_does_what_was_demonstrated(demos: Path) -> None:
+    spec = spec_for("reach")
+    steps = load_demos(demos, spec)
+    seen, actions = np.stack([flatten(spec, step.observation) for step in steps]), np.stack([step.action for step in steps])
+    policy = NumpyPolicy(start_as_clone(SMALL.agent, seen, actions, 1000, seed=0))
+    before = NumpyPolicy(start_as_clone(SMALL.agent, seen, actions, 0, seed=0))
+    error, at_first = (np.square(each.mode(seen) - actions).mean() for each in (policy, before))
+    assert error < 0.2 * at_first
+
+
+def test_demonstrations_are_imitated_less_the_better_the_policy_is(demos: Path, tmp_path: Path) -> None:
+    agent = replace(SMALL.agent, demo_imitation=0.4, imitation=3.0, imitation_steps=1000)
+    folder = RunFolder.create(tmp_path / "run", "rlpd", SMALL, spec_for("reach"))
+    with Journal.create(tmp_path / "journal.db", folder.spec) as journal:
+        trainer = Trainer(replace(SMALL, agent=agent), folder, folder.spec, [], Display("quiet"), InprocLink(journal))
+    learner, step = trainer.learner, load_demos(demos, folder.spec)[0]
+    assert learner.imitation == Imitation(demos=0.4, corrections=3.0)
+    learner.steps = 500
+    assert learner.imitation == Imitation(demos=0.2, corrections=1.5)
+    for number in range(4):
+        learner.store(replace(step, episode=number, terminated=True, success=number > 0, intervened=False), number)
+    assert learner.imitation == Imitation(demos=pytest.approx(0.05), corrections=1.5), "three of four episodes succeeded without help"
+    folder.close()

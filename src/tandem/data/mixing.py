@@ -90,7 +90,7 @@ class Mixture:
     def _demos(self, rng: np.random.Generator, shape: tuple[int, int], imitation: Imitation | None) -> Batch:
         assert self.demos is not None
         batch = self.demos.sample(rng, shape)
-        weights = None if imitation is None else np.where(batch.imitation > 0, *np.float32(imitation[::-1]))
+        weights = None if imitation is None else np.where(batch.imitation > 0, imitation.corrections, imitation.demos).astype(np.float32)
         return batch._replace(imitation=weights, bounds=None if self.bound == "off" else batch.bounds)
 
     def _online(self, rng: np.random.Generator, shape: tuple[int, int], imitation: Imitation | None) -> Batch:

@@ -107,9 +107,8 @@ class TrainConfig:
                 f"training would never start"
             )
         check_operator(self.operator)
-        for name in ("pretrain_steps", "clone_steps"):
-            if getattr(self, name) and not self.demos:
-                raise ConfigError(f"{name} is {getattr(self, name)}, but there are no demonstrations to train on: give --demos FILE")
+        if self.pretrain_steps and not self.demos:
+            raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
 
 
 def require_learnable(spec: Spec) -> None:

@@ -1,9 +1,9 @@
-"""How far ahead a run has to look, from the length of its demonstrations.
+"""Settings that follow from the demonstrations: how far ahead a run has to look, and whether there is anything to start from.
 
 A discount of 0.97 makes the reward at the end of a demonstration of 830 steps worth 0.97^830 = 1e-11 at its start: nothing can be
 learned from it. A discount so near 1 that it is worth 0.9 makes all actions look alike. So the discount is chosen so that a
-demonstration of mean length L has the value `VALUE_AT_START` where it begins, discount^L = 0.2. With many small steps a single action
-changes little, and rewards are summed over n steps before the critics are asked: n = L / 30.
+demonstration of mean length L is worth 0.2 where it begins: discount^L = 0.2. With many small steps a single action changes little,
+so rewards are summed over n steps before the critics are asked: n = L / 30.
 """
 
 from __future__ import annotations
@@ -14,23 +14,30 @@ from dataclasses import replace
 import numpy as np
 
 from tandem.agents.sac_config import SACConfig
-from tandem.errors import ConfigError
+from tandem.off_policy.config import TrainConfig
 from tandem.types import Transition
 
 VALUE_AT_START = 0.2
-STEPS_PER_SUM = 30
+SUMS_PER_EPISODE = 30
 
 
-def settle(agent: SACConfig, demos: Sequence[Transition], say: Callable[[str], None] = lambda line: None) -> SACConfig:
-    """The settings with numbers in the place of "auto", each with its reason. A number that somebody typed stays."""
+def settle(config: TrainConfig, demos: Sequence[Transition], say: Callable[[str], None] = lambda line: None) -> TrainConfig:
+    """The settings with numbers in the place of "auto", each said with its reason. A number that somebody gave stays."""
+    lengths = [step.step + 1 for step in demos if step.last]
+    if not lengths and config.clone_steps:
+        say("no demonstrations to clone: the policy does not start from a clone")
+        config = replace(config, clone_steps=0)
+    return replace(config, agent=_with_horizon(config.agent, lengths, say))
+
+
+def _with_horizon(agent: SACConfig, lengths: Sequence[int], say: Callable[[str], None]) -> SACConfig:
     if "auto" not in (agent.discount, agent.n_step):
         return agent
-    lengths = [step.step + 1 for step in demos if step.last]
     if not lengths:
-        raise ConfigError(
-            "discount or n_step is 'auto': they follow from the length of the demonstrations, and there are none. Give --demos FILE, or "
-            "numbers (--discount 0.97 --n-step 1)"
-        )
+        plain = SACConfig()
+        discount, n = (plain.discount if agent.discount == "auto" else agent.discount), (1 if agent.n_step == "auto" else agent.n_step)
+        say(f"discount {discount:g}, n_step {n}: there are no demonstrations to tell the length of an episode")
+        return replace(agent, discount=discount, n_step=n)
     length = float(np.mean(lengths))
     because = f"the demonstrations take {length:.0f} steps in the mean"
     if agent.discount == "auto":
@@ -38,6 +45,6 @@ def settle(agent: SACConfig, demos: Sequence[Transition], say: Callable[[str], N
         say(f"discount {discount:g}: {because}, and {discount:g}^{length:.0f} = {discount**length:.2f}")
         agent = replace(agent, discount=discount)
     if agent.n_step == "auto":
-        agent = replace(agent, n_step=max(1, round(length / STEPS_PER_SUM)))
-        say(f"n_step {agent.n_step}: {because}, and a {STEPS_PER_SUM}th of that is summed before the critics are asked")
+        agent = replace(agent, n_step=max(1, round(length / SUMS_PER_EPISODE)))
+        say(f"n_step {agent.n_step}: {because}; about a {SUMS_PER_EPISODE}th of that is summed before the critics are asked")
     return agent

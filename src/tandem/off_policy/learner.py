@@ -154,7 +154,7 @@ class Learner:
         """One learner step: `cta_ratio` critic updates, the last of them with the actor and the temperature."""
         before_actors = self.pretraining
         share = 1.0 if before_actors else DEMO_SHARE
-        batch = self._mixture.sample(self._random, self.agent.config.cta_ratio, share, self._imitation)
+        batch = self._mixture.sample(self._random, self.agent.config.cta_ratio, share, self.imitation)
         self.state, self.metrics = self.agent.update(self.state, batch, self.steps >= self.config.critic_steps)
         self._batch = batch
         self.steps += 1
@@ -164,11 +164,16 @@ class Learner:
                 self._publish()
 
     @property
-    def _imitation(self) -> Imitation | None:
-        """How much actions of people are imitated now; None if never."""
+    def imitation(self) -> Imitation | None:
+        """How much actions of people are imitated now; None if never.
+
+        Demonstrations less and less the better the policy is: a clone is lost if nothing holds it before the critics know better, and
+        a policy that is held by them stays as slow as they are.
+        """
         agent = self.config.agent
         left = max(0.0, 1.0 - self.steps / agent.imitation_steps)
-        weights = Imitation(demos=left * agent.demo_imitation, corrections=left * agent.imitation)
+        failing = 1.0 - (self.episodes.alone or 0.0)
+        weights = Imitation(demos=left * failing * agent.demo_imitation, corrections=left * agent.imitation)
         return weights if agent.demo_imitation or agent.imitation else None
 
     def publish(self) -> None:

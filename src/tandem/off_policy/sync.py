@@ -7,7 +7,6 @@ simulations make their next step.
 from __future__ import annotations
 
 import uuid
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ def train(
     env = make_env(config.task, config.num_envs)
     require_learnable(env.spec)
     spec, demos = _resumed(config, path, env.spec) if resume else decide_spec(env.spec, config.demos, init_from, display.say)
-    config = replace(config, agent=settle(config.agent, demos, display.say))
+    config = settle(config, demos, display.say)
     if config.operator in DEVICES or config.reward_source == "person":
         raise ConfigError(
             f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "

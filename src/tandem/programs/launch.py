@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +89,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path, display: Display) 
     spec = spec_for(config.task)
     require_learnable(spec)
     spec, demos = decide_spec(spec, config.demos, asked.init_from, display.say)
-    config = replace(config, agent=settle(config.agent, demos, display.say))
+    config = settle(config, demos, display.say)
     if asked.init_from is not None:
         policy_to_start_from(asked.init_from, spec)
     if config.wandb:

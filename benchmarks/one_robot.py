@@ -1,0 +1,137 @@
+"""How many minutes does one robot need? The gear assembly with one arm at 10 Hz, resets counted, and a learner next to it.
+
+    python -m benchmarks.one_robot --seeds 0 1 2 [--minutes 20] [--quick] [--json] [--runs FOLDER]
+
+Robot minutes are simulated: a control step takes 0.1 s, a reset 2 s, and the learner makes 2.2 learner steps per control step, which is
+the ratio of the system in the seeds (22 learner steps a second at 10 Hz). So the figures do not depend on the speed of this machine.
+Every minute or so the policy is evaluated on 100 held-out episodes, which cost the robot nothing. Next to Tandem's recipe, in the same
+call and from the same demonstrations: hil-serl's settings.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import tyro
+
+from benchmarks.plots import robot_minutes_curves
+from benchmarks.report import Report, machine_gflops
+from tandem.data.journal import Journal
+from tandem.envs.registry import make_env, make_expert
+from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.recipes import RECIPES
+from tandem.off_policy.sync import train
+from tandem.programs.record import record_demos
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
+
+TASK = "gear_assembly"
+DEMOS = 25
+RESET_S = 2.0
+LEARNER_STEPS = 2.2
+"""Per control step."""
+EVAL_PERIOD = 1100
+"""Learner steps: 500 control steps."""
+TARGETS = {"robot_minutes_90": ("<=", 10.0), "robot_minutes_97": ("<=", 20.0), "success_at_15": (">=", 0.92)}
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Evaluations of one run."""
+
+    minutes: np.ndarray
+    """Robot minutes: control steps and resets until then."""
+    success: np.ndarray
+
+    def minutes_to(self, success: float) -> float:
+        """Until two evaluations in a row are at least this good; infinite if that never happens."""
+        good = self.success >= success
+        both = np.flatnonzero(good[:-1] & good[1:])
+        return float(self.minutes[both[0] + 1]) if len(both) else math.inf
+
+    def success_at(self, minutes: float) -> float:
+        """Of the last evaluation until then."""
+        return float(self.success[self.minutes <= minutes][-1])
+
+
+def one_robot(config: TrainConfig, minutes: float) -> TrainConfig:
+    """The same settings for one robot, so many minutes without any reset (with resets it is a little more)."""
+    steps = int(LEARNER_STEPS * 600 * minutes)
+    return replace(
+        config,
+        num_envs=1,
+        updates_per_actor_step=LEARNER_STEPS,
+        eval_period=EVAL_PERIOD,
+        eval_episodes=100,
+        final_episodes=0,
+        stop_success=None,
+        max_minutes=None,
+        max_steps=steps,
+        checkpoint_period=10**9,
+    )
+
+
+def curve_of(run: Path) -> Curve:
+    folder = RunFolder.open(run)
+    with Journal.open(folder.journal, folder.spec, read_only=True) as journal:
+        ends = np.cumsum([step.last for _, step in journal.read()])
+    rows = [row for row in folder.metrics() if "eval/success" in row]
+    steps = np.array([row["actor_step"] for row in rows])
+    seconds = steps / folder.spec.control_hz + RESET_S * ends[steps - 1]
+    return Curve(seconds / 60, np.array([row["eval/success"] for row in rows]))
+
+
+def main(
+    seeds: tuple[int, ...] = (0, 1, 2),
+    minutes: float = 20.0,
+    quick: bool = False,
+    json: bool = False,
+    runs: Path = Path("runs/benchmark_one_robot"),
+) -> None:
+    """One robot, 10 Hz, 2.2 learner steps per control step, 2 s for a reset.
+
+    Args:
+        seeds: One run of each recipe per seed.
+        minutes: Robot minutes of control, without resets.
+        quick: A minute, to check that it works.
+        json: One JSON object instead of the table.
+        runs: Folder for the runs and the picture.
+    """
+    runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
+    minutes = 1.0 if quick else minutes
+    display, gflops = Display("quiet" if json else "lines"), machine_gflops()
+    curves: dict[str, list[Curve]] = {"Tandem": [], "hil-serl's settings": []}
+    for seed in seeds:
+        demos = record_demos(make_env(TASK), make_expert(TASK, seed), DEMOS, runs / f"demos_{seed}", seed)
+        for (name, found), recipe in zip(curves.items(), (TASK, "default"), strict=True):
+            config = replace(one_robot(RECIPES[recipe](), minutes), task=TASK, demos=(demos,), seed=seed)
+            run = runs / f"{recipe}_{seed}"
+            train(config, run, display)
+            found.append(curve_of(run))
+            display.say(f"{name}, seed {seed}: 90 % after {found[-1].minutes_to(0.9):.1f} robot minutes")
+    report = Report("one_robot", ("recipe, seed", "minutes to 90 %", "to 97 %", "success after 15 minutes", "best"), TARGETS)
+    for name, found in curves.items():
+        for seed, curve in zip(seeds, found, strict=True):
+            to = [f"{curve.minutes_to(share):.1f}" for share in (0.9, 0.97)]
+            report.row(f"{name}, {seed}", *to, f"{curve.success_at(15):.0%}", f"{curve.success.max():.0%}")
+    ours, theirs = curves.values()
+    report.figures = {
+        "robot_minutes_90": max(curve.minutes_to(0.9) for curve in ours),
+        "robot_minutes_97": max(curve.minutes_to(0.97) for curve in ours),
+        "success_at_15": float(np.mean([curve.success_at(15) for curve in ours])),
+        "hil_serl_minutes_90": max(curve.minutes_to(0.9) for curve in theirs),
+        "hil_serl_success_at_15": float(np.mean([curve.success_at(15) for curve in theirs])),
+        "gflops": gflops,
+    }
+    robot_minutes_curves({name: [(c.minutes, c.success) for c in found] for name, found in curves.items()}, runs / "one_robot.png")
+    report.show(json)
+    if not json:
+        print(f"runs, one_robot.png: {runs}; inf: not within {minutes:g} minutes of control")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
