@@ -17,6 +17,7 @@ MIDDLE = Figures(Clocks(600, 5000, 13), training_starts=100, success=0.4, share=
     [
         ({"clocks": Clocks(0, 40, 1)}, "filling", "Wait"),
         ({"clocks": Clocks(150, 900, 4), "success": 0.1}, "demonstrations", "clear mistakes"),
+        ({"clocks": Clocks(150, 900, 4), "critic_steps": 500}, "critics catch up", "Watch"),
         ({"q": 7.0}, "impossible Q values", "findings"),
         ({"success": None, "share": None}, "no episode", "Watch"),
         ({"success": 0.4, "best": 0.9}, "better before", "Watch a few episodes"),

@@ -22,7 +22,7 @@ def demos(*lengths: int) -> list[Transition]:
     ]
 
 
-@pytest.mark.parametrize(("lengths", "discount", "n"), [((37, 37), 0.9574, 1), ((86,), 0.9815, 3), ((200, 400), 0.9946, 10)])
+@pytest.mark.parametrize(("lengths", "discount", "n"), [((37, 37), 0.9574, 4), ((86,), 0.9815, 6), ((200, 400), 0.9946, 10)])
 def test_discount_and_n_follow_from_the_mean_length(lengths: tuple[int, ...], discount: float, n: int) -> None:
     said: list[str] = []
     agent = settle(AUTO, demos(*lengths), said.append).agent

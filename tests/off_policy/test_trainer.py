@@ -268,6 +268,9 @@ def test_demonstrations_are_imitated_less_the_better_the_policy_is(demos: Path, 
     learner.steps = 500
     assert learner.imitation == Imitation(demos=0.2, corrections=1.5)
     for number in range(4):
-        learner.store(replace(step, episode=number, terminated=True, success=number > 0, intervened=False), number)
-    assert learner.imitation == Imitation(demos=pytest.approx(0.05), corrections=1.5), "three of four episodes succeeded without help"
+        learner.store(replace(step, episode=number, terminated=True, success=True, intervened=False), number)
+    assert learner.imitation == Imitation(demos=pytest.approx(0.16), corrections=1.5), "4 of the last 20 episodes; there were no others"
+    for number in range(4, 30):
+        learner.store(replace(step, episode=number, terminated=True, success=number % 4 > 0, intervened=False), number)
+    assert learner.imitation == Imitation(demos=pytest.approx(0.05), corrections=1.5), "15 of the last 20 succeeded without help"
     folder.close()

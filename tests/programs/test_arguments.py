@@ -30,13 +30,17 @@ from tandem.runs.folder import RunFolder
         ("--init-from reach gear_assembly", "gear_assembly"),
         ("--init_from reach gear_assembly", "gear_assembly"),
         ("gear_assembly --wandb reach", "gear_assembly"),
+        ("HalfCheetah-v4 --scripted-demos 3", "fitted"),
+        ("--demos a.db b.db --seed 0 HalfCheetah-v4", "fitted"),
+        ("HalfCheetah-v4 --demos a.db --recipe default", "default"),
+        ("reach --demos a.db", "reach"),
     ],
 )
 def test_the_task_or_the_named_recipe_decides_and_no_other_word(line: str, recipe: str) -> None:
     for kind in (TrainArgs, LearnerArgs):
         read = read_run_args(kind, line.split(), "tandem train").config
         expected = RECIPES[recipe]()
-        assert read == replace(expected, wandb=read.wandb)
+        assert read == replace(expected, wandb=read.wandb, demos=read.demos)
 
 
 @pytest.mark.parametrize("spelling", ["--resume {}", "--resume={}", "--resume={} --seed=7", "--seed 7 --resume {}"])

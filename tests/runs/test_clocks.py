@@ -2,7 +2,7 @@
 
 import pytest
 
-from tandem.runs.clocks import Clocks, ClockSample, Rates, in_words, rates, relations, versions_after, worth
+from tandem.runs.clocks import Clocks, ClockSample, Rates, in_words, rates, relations, stage, versions_after, worth
 
 AT_22 = Rates(learner=22.18, actor=10.0, version=22.18 / 50)
 
@@ -49,3 +49,16 @@ def test_the_table_has_what_people_ask_about_in_all_clocks() -> None:
     assert found.learner_steps_per_s == pytest.approx(22.18) and found.updates_per_actor_step_seen == pytest.approx(2.218)
     assert [row.learner_steps for row in found.table] == [0, 50, 100, 200, 500]
     assert [row.versions for row in found.table] == [0, 1, 2, 4, 10]
+
+
+def test_the_stage_of_a_run_by_its_steps() -> None:
+    def at(learner: int, actor: int, **settings: int) -> str:
+        return stage(Clocks(learner, actor, 1), 100, **settings)
+
+    assert [at(0, 50), at(10, 500), at(300, 900), at(2000, 9000)] == ["filling", "early", "middle", "late"]
+    assert at(0, 150, random_steps=300) == "random"
+    assert [at(10, 500, critic_steps=500), at(499, 500, critic_steps=500), at(500, 500, critic_steps=500)] == [
+        "critics",
+        "critics",
+        "middle",
+    ]

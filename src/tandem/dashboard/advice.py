@@ -41,6 +41,7 @@ class Figures:
     clocks: Clocks
     training_starts: int
     random_steps: int = 0
+    critic_steps: int = 0
     success: float | None = None
     alone: float | None = None
     """Success without help."""
@@ -59,6 +60,7 @@ def figures(series: Series, clocks: Clocks, config: Mapping[str, Any], return_ra
         clocks,
         int(config.get("training_starts") or 0),
         int(config.get("random_steps") or 0),
+        int(config.get("critic_steps") or 0),
         last.get(f"{_EPISODE}success"),
         last.get(f"{_EPISODE}success_alone"),
         max((value for value in earlier if value is not None), default=None),
@@ -72,11 +74,13 @@ def figures(series: Series, clocks: Clocks, config: Mapping[str, Any], return_ra
 def advise(seen: Figures) -> Advice:
     """The first rule that applies; the most urgent rules come first."""
     steps = seen.clocks.learner_step
-    by_steps = stage(seen.clocks, seen.training_starts, seen.random_steps)
+    by_steps = stage(seen.clocks, seen.training_starts, seen.random_steps, seen.critic_steps)
     because = tuple(_numbers(seen))
     if by_steps in ("filling", "random"):
         wanted = max(seen.training_starts, seen.random_steps if by_steps == "random" else 0)
         return Advice(STAGES[by_steps][0][0], STAGES[by_steps][1][0], (f"{seen.clocks.actor_step:,} of {wanted:,} actor steps",))
+    if by_steps == "critics":
+        return Advice(STAGES[by_steps][0][0], STAGES[by_steps][1][0], (f"{steps:,} of {seen.critic_steps:,} learner steps", *because))
     if seen.q is not None and seen.q_range is not None and not _plausible(seen.q, seen.q_range):
         low, high = seen.q_range
         return Advice(

@@ -72,7 +72,9 @@ def clocks_of(records: Records) -> dict[str, Any]:
     counts: dict[str, Any] = dataclasses.asdict(records.clocks)
     if not every:
         return counts
-    starts, random_steps = int(records.setting("training_starts", 0) or 0), int(records.setting("random_steps", 0) or 0)
+    starts, random_steps, critic_steps = (
+        int(records.setting(name, 0) or 0) for name in ("training_starts", "random_steps", "critic_steps")
+    )
     related = relations(every, records.pace).to_json()
     for row in related["table"]:
         row["success"] = records.success_at(row["learner_steps"])
@@ -80,7 +82,7 @@ def clocks_of(records: Records) -> dict[str, Any]:
         **related,
         **counts,
         "updates_per_actor_step": records.setting("updates_per_actor_step"),
-        "stage": stage(records.clocks, starts, random_steps),
+        "stage": stage(records.clocks, starts, random_steps, critic_steps),
         "training_starts": starts,
         "random_steps": random_steps,
     }

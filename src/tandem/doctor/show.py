@@ -56,6 +56,13 @@ STAGES: dict[str, tuple[Words, Words]] = {
         ("random actions", "随机探索"),
         ("Wait until `random_steps` is over; the actor does not use the policy yet.", "等待 `random_steps` 结束；actor 还没有使用策略。"),
     ),
+    "critics": (
+        ("critics catch up; the policy stays as it started", "critic 先学习，策略保持初始状态"),
+        (
+            "Watch. The policy does what the demonstrations showed and is not changed yet; corrections are stored and count from now on.",
+            "观察。策略按演示行动，暂不更新；此时的纠正会被保存，之后同样有效。",
+        ),
+    ),
     "early": (
         ("early (0 to 200 learner steps)", "训练初期（0-200 Learner 步）"),
         (

@@ -2,8 +2,12 @@
 
 A discount of 0.97 makes the reward at the end of a demonstration of 830 steps worth 0.97^830 = 1e-11 at its start: nothing can be
 learned from it. A discount so near 1 that it is worth 0.9 makes all actions look alike. So the discount is chosen so that a
-demonstration of mean length L is worth 0.2 where it begins: discount^L = 0.2. With many small steps a single action changes little,
-so rewards are summed over n steps before the critics are asked: n = L / 30.
+demonstration of mean length L is worth 0.2 where it begins: discount^L = 0.2.
+
+Critics that have seen little over-estimate, and correct themselves by one factor discount^n per round of targets: with n = 1 that takes
+thousands of updates, in which the policy follows them into the wrong. And with many small steps a single action changes little. So
+rewards are summed over n steps before the critics are asked. More steps mean more of what another policy did; n grows with the square
+root of the length: 4 for 40 steps, 6 for 100, 10 for 300, 14 for 550.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from tandem.off_policy.config import TrainConfig
 from tandem.types import Transition
 
 VALUE_AT_START = 0.2
-SUMS_PER_EPISODE = 30
+STEPS_PER_ROOT = 0.6
 
 
 def settle(config: TrainConfig, demos: Sequence[Transition], say: Callable[[str], None] = lambda line: None) -> TrainConfig:
@@ -45,6 +49,6 @@ def _with_horizon(agent: SACConfig, lengths: Sequence[int], say: Callable[[str],
         say(f"discount {discount:g}: {because}, and {discount:g}^{length:.0f} = {discount**length:.2f}")
         agent = replace(agent, discount=discount)
     if agent.n_step == "auto":
-        agent = replace(agent, n_step=max(1, round(length / SUMS_PER_EPISODE)))
-        say(f"n_step {agent.n_step}: {because}; about a {SUMS_PER_EPISODE}th of that is summed before the critics are asked")
+        agent = replace(agent, n_step=max(1, round(STEPS_PER_ROOT * length**0.5)))
+        say(f"n_step {agent.n_step}: {because}, and {STEPS_PER_ROOT:g} times the square root of that is {agent.n_step}")
     return agent

@@ -172,7 +172,7 @@ class Learner:
         """
         agent = self.config.agent
         left = max(0.0, 1.0 - self.steps / agent.imitation_steps)
-        failing = 1.0 - (self.episodes.alone or 0.0)
+        failing = 1.0 - self.episodes.alone_of_window
         weights = Imitation(demos=left * failing * agent.demo_imitation, corrections=left * agent.imitation)
         return weights if agent.demo_imitation or agent.imitation else None
 

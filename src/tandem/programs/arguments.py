@@ -37,7 +37,8 @@ class RunArgs:
     scripted_demos: int = 0
     """First record this many demonstrations with the task's scripted expert."""
     recipe: str | None = None
-    """Recipe whose settings are the defaults. Default: the recipe named after the task, else `default`."""
+    """Recipe whose settings are the defaults. Default: the recipe named after the task, else `fitted` with demonstrations and `default`
+    without."""
     port: int = 0
     """Port for actors, page and API; 0: any free port."""
     quiet: bool = False
@@ -106,7 +107,8 @@ Run = TypeVar("Run", bound=RunArgs)
 def read_run_args(kind: type[Run], args: Sequence[str], prog: str) -> Run:
     """The command line of `tandem train` or `tandem learner`."""
     typed = typed_options(kind, args)
-    config = starting_config(typed.task, typed.recipe, typed.resume)
+    with_demos = bool(typed.config.demos or typed.scripted_demos)
+    config = starting_config(typed.task, typed.recipe, typed.resume, with_demos=with_demos)
     return tyro.cli(kind, args=args, default=kind(config=config), prog=prog)
 
 

@@ -85,7 +85,7 @@ def train(
         task: A task (see `tandem tasks`), a Gymnasium id (also one that you registered with `gymnasium.register`), or module:Id.
         demos: Files of demonstrations.
         scripted_demos: First record this many demonstrations with the task's scripted expert.
-        recipe: Settings to start from. Default: the recipe named after the task, else `default`.
+        recipe: Settings to start from. Default: the recipe named after the task, else `fitted` with demonstrations, `default` without.
         run: Folder of the run, which must not exist. Default: runs/TASK_TIME.
         quiet: Print nothing.
         settings: Any setting of `tandem train --help` by its name: `max_steps=2000, num_envs=8, learning_rate=1e-3`.
@@ -95,7 +95,10 @@ def train(
         from tandem.off_policy.sync import train as train_in_turns
 
     folder = Path(run) if run is not None else new_run(task)
-    config = with_settings(starting_config(task, recipe), {**settings, "task": task, "demos": tuple(Path(demo) for demo in demos)})
+    config = with_settings(
+        starting_config(task, recipe, with_demos=bool(demos or scripted_demos)),
+        {**settings, "task": task, "demos": tuple(Path(demo) for demo in demos)},
+    )
     if scripted_demos:
         recorded = record_scripted_demos(task, scripted_demos, folder, config.seed, quiet)
         config = dataclasses.replace(config, demos=(*config.demos, recorded))

@@ -17,7 +17,7 @@ TABLE_AT = (0, 50, 100, 200, 500)
 """Learner steps that people ask about, for the table of what they are in the other clocks."""
 EARLY, LATE = 200, 1000
 """Learner steps between which corrections by a person usually help most: before, the policy is nearly random; after, it needs few."""
-STAGES = ("filling", "random", "early", "middle", "late")
+STAGES = ("filling", "random", "critics", "early", "middle", "late")
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,12 @@ def in_words(steps_per_update: int, pace: Rates, learner_steps: int = 100) -> st
     return " = ".join(parts)
 
 
-def stage(clocks: Clocks, training_starts: int, random_steps: int = 0) -> str:
+def stage(clocks: Clocks, training_starts: int, random_steps: int = 0, critic_steps: int = 0) -> str:
     """How far a run is, by its steps alone: one of `STAGES`."""
     if clocks.actor_step < max(training_starts, random_steps) and clocks.learner_step < EARLY:
         return "random" if training_starts <= clocks.actor_step < random_steps else "filling"
+    if clocks.learner_step < critic_steps:
+        return "critics"
     return "early" if clocks.learner_step < EARLY else "middle" if clocks.learner_step < LATE else "late"
 
 

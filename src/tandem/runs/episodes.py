@@ -76,6 +76,11 @@ class EpisodeLog:
         return _share([episode.success and not episode.intervention_steps for episode in self._recent])
 
     @property
+    def alone_of_window(self) -> float:
+        """The same, but of as many episodes as are looked at: a few lucky ones at the start do not count as a skill."""
+        return sum(episode.success and not episode.intervention_steps for episode in self._recent) / WINDOW
+
+    @property
     def helped(self) -> float | None:
         """Share of the last episodes that succeeded with a person's help; with `alone` it makes up the success."""
         return _share([episode.success and episode.intervention_steps > 0 for episode in self._recent])
