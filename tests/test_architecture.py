@@ -11,6 +11,7 @@ PACKAGE = Path(tandem.__file__).parent
 ORDER = (
     "errors",
     "seeding",
+    "spec",
     "types",
     "codec",
     "observations",
