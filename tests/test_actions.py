@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from tandem.actions import ActionLayout, axis_names, require_continuous
 from tandem.codec import pack_transition, unpack_transition
 from tandem.data.episode import EpisodeRecorder
 from tandem.data.screening import Screen
 from tandem.data.validation import Validator
 from tandem.envs.spaces import action_space
 from tandem.errors import ActionError, ConfigError
+from tandem.layouts import ActionLayout, axis_names
+from tandem.learnable import require_continuous
 from tandem.types import Continuous, Discrete, Entry, Spec, Step, Transition
 
 ARM = Continuous("arm", 3, unit="m", scale=(0.01, 0.01, 0.02))

@@ -98,7 +98,7 @@ class Spec:
     task: str
     observation: Mapping[str, Entry]
     action: tuple[ActionPart, ...]
-    """Named parts. Stored and sent, an action is one float32 vector (`actions.ActionLayout`)."""
+    """Named parts. Stored and sent, an action is one float32 vector (`layouts.ActionLayout`)."""
     control_hz: float
     max_episode_steps: int
     return_range: tuple[float, float] | None = None

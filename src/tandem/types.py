@@ -78,7 +78,7 @@ class Transition:
 
     observation: Observation
     action: np.ndarray
-    """The action that was *executed*, after clipping, in the agent's frame: one vector (`actions.ActionLayout`)."""
+    """The action that was *executed*, after clipping, in the agent's frame: one vector (`layouts.ActionLayout`)."""
     reward: float
     next_observation: Observation
     terminated: bool
@@ -115,7 +115,7 @@ class Batch(NamedTuple):
     """Transitions for one or more updates, as arrays with the axes (batches, rows, ...)."""
 
     observations: Array
-    """(..., D) float32: the float entries, scaled, clipped and side by side (`observations.Layout`)."""
+    """(..., D) float32: the float entries, scaled, clipped and side by side (`layouts.Layout`)."""
     actions: Array
     """(..., action_dim) float32"""
     rewards: Array

@@ -10,12 +10,12 @@ import pytest
 from tandem.acting.actor import Actor
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import Label, PersonReward, reward_source
-from tandem.actions import ActionLayout
 from tandem.data.validation import Validator
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.limits import LimitSettings
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError, EnvironmentFailed
+from tandem.layouts import ActionLayout
 from tandem.link.messages import EpisodeEnd
 from tandem.teleop.operator import HandsOff
 from tandem.types import Step

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tandem.acting.operators import make_operators, scripted_people
-from tandem.actions import ActionLayout
 from tandem.envs.registry import make, make_env
 from tandem.errors import ConfigError
+from tandem.layouts import ActionLayout
 from tandem.teleop.operator import RandomActions
 from tandem.teleop.scripted_person import Manner, ScriptedPerson
 from tandem.teleop.steering import Steering

@@ -14,13 +14,12 @@ import numpy as np
 
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
-from tandem.actions import ActionLayout
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ActionError, EnvironmentFailed, SimulationDiverged
+from tandem.layouts import ActionLayout, Layout
 from tandem.link.messages import EpisodeEnd
 from tandem.networks.numpy_policy import ActingPolicy, acting_policy
-from tandem.observations import Layout
 from tandem.runs.broken import STATES_KEPT, keep_simulation
 from tandem.seeding import episode_seeds
 from tandem.teleop.operator import ResumableOperator

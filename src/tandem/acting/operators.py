@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tandem.actions import ActionLayout
 from tandem.envs.registry import TASKS, make_corrector, registered
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError
+from tandem.layouts import ActionLayout
 from tandem.seeding import episode_seed
 from tandem.teleop.devices import Gamepad, SpaceMouse
 from tandem.teleop.mapping import Mapping

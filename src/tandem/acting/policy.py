@@ -9,10 +9,10 @@ import numpy as np
 
 from tandem.acting.evaluate import Evaluation
 from tandem.errors import ConfigError, SpecMismatch
+from tandem.layouts import Layout
 from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
-from tandem.observations import Layout
 from tandem.runs.checkpoint import read_policy
 from tandem.runs.folder import RunFolder
 from tandem.types import Observation, PolicySnapshot, Spec

@@ -22,12 +22,12 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tandem.actions import ActionLayout
 from tandem.dashboard.advice import advise, clock_words, figures, reference
 from tandem.dashboard.open_page import OpenPage, as_frame, as_json
 from tandem.dashboard.page_input import PageInput, mapping_for_page
 from tandem.dashboard.plots import in_iterations, plots
 from tandem.dashboard.series import Series
+from tandem.layouts import ActionLayout
 from tandem.link.commands import RECORD_PHASES
 from tandem.link.messages import Camera, View
 from tandem.link.remote_control import RemoteControl

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.types import OBSERVATION_CLIP, Spec, Transition
 
 PERCENTILE = 99.0

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from tandem.actions import ActionLayout
+from tandem.layouts import ActionLayout
 from tandem.types import Entry, Observation, Spec, Transition
 
 COUNT_LIMIT = 2**53

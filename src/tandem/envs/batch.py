@@ -18,10 +18,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from tandem.actions import ActionLayout
 from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task import ALL, Rows, Task
 from tandem.errors import ConfigError, SimulationDiverged
+from tandem.layouts import ActionLayout
 from tandem.types import Observation
 
 

@@ -13,8 +13,8 @@ from tandem.agents.symmetry import Mirror
 from tandem.data.rollout import Rollout, Shape
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError, NotFinite
+from tandem.layouts import Layout
 from tandem.networks.normaliser import Moments, Normaliser
-from tandem.observations import Layout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.episodes import BatchEpisodes
 from tandem.seeding import episode_seeds

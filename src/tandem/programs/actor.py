@@ -25,11 +25,11 @@ from tandem.acting.operators import make_operators, open_hand
 from tandem.acting.policy import Policy, act_with, load_any_policy
 from tandem.acting.rewards import reward_source
 from tandem.acting.view_stream import ViewStream
-from tandem.actions import ActionLayout
 from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
+from tandem.layouts import ActionLayout
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
 from tandem.seeding import process_seed

@@ -28,12 +28,12 @@ from tandem.acting.limits import Limits, settings_for
 from tandem.acting.rewards import EnvironmentReward, Label, RewardName, RewardSource
 from tandem.acting.rewards import reward_source as source_of_reward
 from tandem.acting.view_stream import ViewStream
-from tandem.actions import ActionLayout
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
+from tandem.layouts import ActionLayout
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tandem.actions import AXES
 from tandem.errors import ConfigError
 from tandem.files import read_toml
+from tandem.layouts import AXES
 
 DEFAULT = Path(__file__).with_name("mapping.toml")
 COMMANDS = ("take", "success", "failure", "discard", "pause", "stop")

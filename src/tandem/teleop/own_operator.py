@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from tandem.actions import ActionLayout
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ActionError, ConfigError
+from tandem.layouts import ActionLayout
 from tandem.seeding import episode_seed
 from tandem.teleop import operator_process
 from tandem.teleop.operator import Operator
