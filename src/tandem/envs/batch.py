@@ -121,7 +121,7 @@ class BatchEnv(VectorEnv):
         self._elapsed[:] = steps
 
     def figures(self) -> dict[str, float]:
-        return self.task.figures()
+        return {} if self.task.figures is None else self.task.figures()
 
     def _begin(self, rows: np.ndarray) -> None:
         chosen: Rows = ALL if len(rows) == self.num_envs else rows
