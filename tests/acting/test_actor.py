@@ -45,6 +45,19 @@ def test_the_last_step_of_an_episode_keeps_the_observation_from_before_the_reset
     assert [(step.episode, step.step, step.last) for step in of_row] == [(e, s, s == 2) for e in (0, 1) for s in range(LENGTH)]
 
 
+def test_without_operators_the_proposals_stand() -> None:
+    def life(operators: list[HandsOff]) -> list[tuple[Any, ...]]:
+        link = Link(steady(0.4))
+        actor = Actor(counters(2)[0], link, operators, source="robot", seed=3)
+        actor.begin()
+        turns(actor, LENGTH + 1)
+        assert actor.state()["operators"] == [{}] * len(operators)
+        return [(step.source, step.episode, step.step, step.action.tolist(), step.intervened) for step in link.sent]
+
+    alone = life([])
+    assert alone == life([HandsOff()] * 2) and not any(intervened for *_, intervened in alone)
+
+
 def test_the_same_holds_in_our_simulations() -> None:
     link = Link()
     actor = Actor(make_env("reach", 3), link, [HandsOff()] * 3, source="robot", seed=3)

@@ -65,7 +65,7 @@ class _Made:
 
 
 class Actor:
-    """Acts in N environments at once, each with its own operator (who usually lets the policy's proposal stand).
+    """Acts in N environments at once, each with its own operator (who usually lets the policy's proposal stand), or without any.
 
     `limits` are applied last, to row 0. The action that is stored is the one that was executed.
 
@@ -138,15 +138,21 @@ class Actor:
         """One step in every row."""
         self._take_newest_policy()
         proposed = self._propose()
-        decided = [operator.decide(_row(self._observation, i), proposed[i]) for i, operator in enumerate(self._operators)]
-        actions = np.stack([action for action, _ in decided])
+        actions, by_human = self._decide(proposed)
         if self._limits is not None:
             actions[0] = self._limits(_row(self._observation, 0), actions[0])
         step = self._step_env(actions)
         self._observation = step.observation
-        self._made = _Made(actions, [by_human for _, by_human in decided], step)
+        self._made = _Made(actions, by_human, step)
         if not self.rewards.must_ask(step):
             self.settle()
+
+    def _decide(self, proposed: np.ndarray) -> tuple[np.ndarray, list[bool]]:
+        """The actions to execute, and in which rows a person chose them. Without operators the policy's proposals stand."""
+        if not self._operators:
+            return np.array(proposed), [False] * len(proposed)
+        decided = [operator.decide(_row(self._observation, i), proposed[i]) for i, operator in enumerate(self._operators)]
+        return np.stack([action for action, _ in decided]), [by_human for _, by_human in decided]
 
     @property
     def needs_label(self) -> bool:
@@ -239,7 +245,8 @@ class Actor:
             self.returns[row] = 0.0
             if self.own_policy is not None:
                 self.own_policy.act.reset(np.arange(self.env.num_envs) == row)
-            self._operators[row].reset()
+            if self._operators:
+                self._operators[row].reset()
             self._recorders[row].begin(_row(self._observation, row))
         if 0 in rows:
             self.rewards.begin()

@@ -38,11 +38,14 @@ def check_operator(name: str) -> None:
 def make_operators(
     name: str, env: TaskEnv, seed: int, hand: Hand | None = None, manner: Manner | None = None
 ) -> tuple[list[ResumableOperator], Steering | None]:
-    """One operator for each row, and the first of them if a person may steer it, else None. `hand` is a device on this machine."""
+    """One operator for each row, and the first of them if a person may steer it, else None. `hand` is a device on this machine.
+
+    Where nobody may take over (`none`) there are no operators.
+    """
     check_operator(name)
-    inner: list[ResumableOperator] = [HandsOff()] * env.num_envs
     if name == "none":
-        return inner, None
+        return [], None
+    inner: list[ResumableOperator] = [HandsOff()] * env.num_envs
     if name == "person:scripted":
         inner = list(scripted_people(env.spec, env.num_envs, seed, manner))
     elif is_own(name):
