@@ -10,7 +10,8 @@ import numpy as np
 from tandem.acting.evaluate import Evaluation
 from tandem.errors import ConfigError, SpecMismatch
 from tandem.layouts import Layout
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
+from tandem.networks.numpy_gaussian import NumpyGaussian
+from tandem.networks.numpy_policy import NumpyPolicy, acting_policy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
 from tandem.runs.checkpoint import read_policy

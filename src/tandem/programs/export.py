@@ -19,7 +19,8 @@ from tandem.acting.policy import numpy_policy, policy_file
 from tandem.errors import ConfigError, DataError
 from tandem.files import write_atomically
 from tandem.layouts import ActionLayout, Layout
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
+from tandem.networks.numpy_gaussian import NumpyGaussian
+from tandem.networks.numpy_policy import NumpyPolicy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_graph import MEMORY_OUT, input_names, policy_graph, squash_of
 from tandem.networks.onnx_policy import FORMAT, OnnxPolicy, from_bytes, graph_hash
