@@ -29,8 +29,7 @@ from tandem.agents.losses import (
 from tandem.agents.parameters import Adam, AdamState, from_arrays, norm, to_arrays
 from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError
-from tandem.networks.mlp import ACTIVATIONS, Ensemble
-from tandem.networks.tanh_gaussian import TanhGaussian
+from tandem.networks.mlp import ACTIVATIONS, Ensemble, TanhGaussian
 from tandem.types import Batch
 
 UNROLLED = 4
