@@ -1,4 +1,4 @@
-"""What a task observes and which actions it takes: shapes, units, scales. As JSON, and compared with another.
+"""What a task observes and which actions it takes: shapes, units, scales, symmetry. As JSON, and compared with another.
 
 An observation is a dict of named arrays, an action one vector made of named parts. Both are described by
 a `Spec`, which has a hash: two ends that disagree find out before any number is exchanged.
@@ -168,6 +168,18 @@ class Spec:
             max_episode_steps=int(data["max_episode_steps"]),
             return_range=None if return_range is None else (float(return_range[0]), float(return_range[1])),
         )
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """A mirror in which a task looks the same: what is done in the mirror leads to what is then seen in it, and is worth as much.
+
+    Where the numbers of an entry come from, by signed places that count from 1: (1, -2, 3) turns the sign of the second, (2, 1) swaps
+    two. An entry that is not named stays as it is.
+    """
+
+    observation: Mapping[str, tuple[int, ...]]
+    action: tuple[int, ...]
 
 
 def environment_id(task: str) -> str:

@@ -19,6 +19,7 @@ from tandem.spec import Continuous as Continuous
 from tandem.spec import Discrete as Discrete
 from tandem.spec import Entry as Entry
 from tandem.spec import Spec as Spec
+from tandem.spec import Symmetry as Symmetry
 from tandem.spec import environment_id as environment_id
 
 Observation = dict[str, np.ndarray]
@@ -179,15 +180,3 @@ class PolicySnapshot:
             digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
             digest.update(array.tobytes())
         return digest.hexdigest()[:16]
-
-
-@dataclass(frozen=True)
-class Symmetry:
-    """A mirror in which a task looks the same: what is done in the mirror leads to what is then seen in it, and is worth as much.
-
-    Where the numbers of an entry come from, by signed places that count from 1: (1, -2, 3) turns the sign of the second, (2, 1) swaps
-    two. An entry that is not named stays as it is.
-    """
-
-    observation: Mapping[str, tuple[int, ...]]
-    action: tuple[int, ...]

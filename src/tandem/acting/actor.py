@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tandem.acting.limits import Limits
+from tandem.acting.policy import OwnPolicy
 from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.task_env import TaskEnv
@@ -36,22 +37,6 @@ class ActorLink(Protocol):
     def acting_with(self, snapshot: PolicySnapshot | ForeignPolicy) -> None: ...
 
     def episode_end(self, end: EpisodeEnd) -> None: ...
-
-
-class OwnActing(Protocol):
-    """Observations of all rows to actions; `reset` tells it in which rows new episodes begin."""
-
-    def __call__(self, observation: Observation) -> np.ndarray: ...
-
-    def reset(self, rows: np.ndarray | None = None) -> None: ...
-
-
-@dataclass(frozen=True)
-class OwnPolicy:
-    """A policy that the actor was started with and keeps, whatever the learner publishes."""
-
-    act: OwnActing
-    known_as: ForeignPolicy
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
 from tandem.runs.checkpoint import read_policy
 from tandem.runs.folder import RunFolder
-from tandem.types import Observation, PolicySnapshot, Spec
+from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec
 
 Policy = PolicySnapshot | OnnxPolicy
 """Parameters, which can also be trained on, or an exported file, which can only act."""
@@ -98,6 +99,14 @@ def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> 
     if isinstance(chosen, OnnxPolicy):
         return Acting(chosen, spec, stochastic_seed)
     return Acting(numpy_policy(chosen), spec, stochastic_seed)
+
+
+@dataclass(frozen=True)
+class OwnPolicy:
+    """A policy that an actor was started with and keeps, whatever the learner publishes."""
+
+    act: Acting
+    known_as: ForeignPolicy
 
 
 class PolicyOperator:

@@ -20,7 +20,8 @@ from jax import Array
 
 from tandem.agents.parameters import Adam, AdamState, from_arrays, to_arrays
 from tandem.errors import ConfigError
-from tandem.networks.mlp import ACTIVATIONS, Embedding
+from tandem.networks.embedding import Embedding
+from tandem.networks.mlp import ACTIVATIONS
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from tandem.acting.actor import Actor, OwnPolicy
+from tandem.acting.actor import Actor
 from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import ControlLoop, Watch
 from tandem.acting.limits import Limits, settings_for
 from tandem.acting.operators import make_operators, open_hand
-from tandem.acting.policy import Policy, act_with, load_any_policy
+from tandem.acting.policy import OwnPolicy, Policy, act_with, load_any_policy
 from tandem.acting.rewards import reward_source
 from tandem.acting.view_stream import ViewStream
 from tandem.envs.registry import make_env, registered
