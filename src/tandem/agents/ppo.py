@@ -38,8 +38,9 @@ from tandem.agents.packing import (
     pack_samples,
     unpack_samples,
 )
-from tandem.agents.parameters import Adam, from_arrays, norm, to_arrays
+from tandem.agents.parameters import Adam, norm, to_arrays
 from tandem.agents.ppo_config import PPOConfig
+from tandem.agents.saved import from_arrays
 from tandem.agents.symmetry import Mirror, with_symmetry
 from tandem.networks import gaussian
 from tandem.networks.gaussian import Gaussian
