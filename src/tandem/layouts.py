@@ -22,7 +22,6 @@ from tandem.types import OBSERVATION_CLIP, ActionPart, Continuous, Discrete, Obs
 
 TOLERANCE = 1e-6
 """How far beyond its range a stored number may lie: rounding, not meaning."""
-AXES = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
 
 
 def flatten(spec: Spec, observation: Observation) -> np.ndarray:
@@ -106,13 +105,6 @@ class ActionLayout:
     def unit(self) -> str:
         """The units of all parts, in their order."""
         return ", ".join(part.unit for part in self.parts if isinstance(part, Continuous) and part.unit)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """A name for every column, as a person knows it."""
-        if len(self.parts) == 1 and isinstance(self.parts[0], Continuous):
-            return axis_names(self.size)
-        return tuple(name for part in self.parts for name in _names_of(part))
 
     # ---- vector and parts
 
@@ -202,19 +194,6 @@ class ActionLayout:
 @lru_cache(maxsize=32)
 def _layout_of(parts: tuple[ActionPart, ...]) -> ActionLayout:
     return ActionLayout(parts)
-
-
-def axis_names(size: int) -> tuple[str, ...]:
-    """The axes of a tool that is moved and turned, by the size of the action; else by number."""
-    if size in (3, 6, 7):
-        return AXES[:size]
-    return (*AXES[:3], "gripper") if size == 4 else tuple(f"axis {i}" for i in range(size))
-
-
-def _names_of(part: ActionPart) -> tuple[str, ...]:
-    if part.size == 1:
-        return (part.name,)
-    return AXES[: part.size] if part.size in (3, 6) else tuple(f"{part.name} {i}" for i in range(part.size))
 
 
 def choices_of(part: Discrete) -> str:

@@ -10,7 +10,7 @@ import functools
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -142,22 +142,6 @@ class ForeignPolicy:
 
 PolicyKind = Literal["tanh_gaussian", "gaussian", "recurrent_gaussian"]
 """tanh_gaussian: RLPD's and a clone's, squashed by tanh. gaussian: PPO's, clipped. recurrent_gaussian: PPO's with memory."""
-
-
-def policy_kind(said: str | None, parameters: Mapping[str, np.ndarray]) -> PolicyKind:
-    """The kind that a file or a frame says; an older one says none."""
-    if said is None:
-        return kind_of_old_policy(parameters)
-    if said not in get_args(PolicyKind):
-        raise ValueError(f"a policy of the kind '{said}'; this version knows {', '.join(get_args(PolicyKind))}")
-    return cast("PolicyKind", said)
-
-
-def kind_of_old_policy(parameters: Mapping[str, np.ndarray]) -> PolicyKind:
-    """The kind of a policy that was written before files said it: the only place that tells it by the names of the parameters."""
-    if "rnn_type" in parameters:
-        return "recurrent_gaussian"
-    return "gaussian" if "normaliser/mean" in parameters else "tanh_gaussian"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ import pytest
 
 from tandem.acting.actor import Actor
 from tandem.acting.limits import Limits
-from tandem.acting.rewards import Label, PersonReward, reward_source
+from tandem.acting.person_reward import PersonReward, reward_source
+from tandem.acting.rewards import Label
 from tandem.data.validation import Validator
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.limits import LimitSettings

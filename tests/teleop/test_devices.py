@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tandem.errors import ConfigError, DeviceError, DeviceLost
-from tandem.layouts import axis_names
+from tandem.teleop.axes import axis_names
 from tandem.teleop.devices import KEEPS_S, Gamepad, SpaceMouse, watch_device
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.steering import LOST_S

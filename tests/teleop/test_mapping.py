@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tandem.errors import ConfigError, FileMissing
-from tandem.layouts import axis_names
+from tandem.teleop.axes import axis_names
 from tandem.teleop.mapping import DEFAULT, Mapping
 
 

@@ -18,6 +18,7 @@ from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout
 from tandem.seeding import episode_seed
+from tandem.teleop.axes import axes_of
 from tandem.teleop.devices import Gamepad, SpaceMouse
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.operator import HandsOff, ResumableOperator
@@ -82,5 +83,5 @@ def open_hand(name: str, spec: Spec, mapping: Path | None = None) -> Hand | None
     check_operator(name)
     if name not in DEVICES:
         return None
-    table = Mapping.load(ActionLayout.of(spec).axes, mapping)
+    table = Mapping.load(axes_of(ActionLayout.of(spec)), mapping)
     return SpaceMouse(table) if name == "spacemouse" else Gamepad(table)

@@ -35,6 +35,7 @@ from tandem.runs.events import FREQUENT
 from tandem.runs.folder import RunFolder, RunInfo
 from tandem.runs.lines import Tail
 from tandem.runs.live import ClockView, LiveView
+from tandem.teleop.axes import axes_of
 from tandem.teleop.mapping import Mapping
 
 STATE_S = 0.5
@@ -97,7 +98,7 @@ class Pages:
         self._input: PageInput | None = None
         if source.remote is not None:
             own = self._folder.mapping_file
-            self._mapping = Mapping.load(ActionLayout.of(source.info.spec).axes, mapping or (own if own.exists() else None))
+            self._mapping = Mapping.load(axes_of(ActionLayout.of(source.info.spec)), mapping or (own if own.exists() else None))
             self._input = PageInput(source.remote, self._mapping)
 
     # ---- one page
