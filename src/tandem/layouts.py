@@ -1,7 +1,7 @@
 """Where the named values of a task lie in vectors: observations as networks see them, actions as they are stored and sent.
 
-Observations: for entries `pose` (3,) with scale 0.1 and `touch` () with scale 2 the vector is
-`[pose[0] / 0.1, pose[1] / 0.1, pose[2] / 0.1, touch / 2]`, each clipped to plus and minus 5.
+Observations: for entries `pose` (3,) with scale 0.1 and `touch` () with offset 3 and scale 2 the vector is
+`[pose[0] / 0.1, pose[1] / 0.1, pose[2] / 0.1, (touch - 3) / 2]`, each clipped to plus and minus 5.
 Entries are in the order of their names, not of the spec: two specs with the same hash have the same vector.
 Replay, actors and evaluation all flatten here.
 
@@ -39,6 +39,9 @@ class Layout:
         """Entries that are kept as they are (images): a scale and a clip would only blow them up."""
         scales = [entries[name].scales().ravel() for name in self.names]
         self.scales = np.concatenate(scales, dtype=np.float32) if scales else np.zeros(0, np.float32)  # (D,)
+        offsets = [entries[name].offsets().ravel() for name in self.names]
+        self.offsets = np.concatenate(offsets, dtype=np.float32) if offsets else np.zeros(0, np.float32)  # (D,)
+        self._centred = bool(np.any(self.offsets))
         self.size = len(self.scales)
         self._first = next(iter(entries), None)
         self._axes = {name: len(entry.shape) for name, entry in entries.items()}
@@ -60,6 +63,8 @@ class Layout:
         if not self.names:
             return np.zeros((*lead, 0), np.float32)
         flat = np.concatenate([observation[name].reshape(*lead, size) for name, size in self._sizes], axis=-1, dtype=np.float32)
+        if self._centred:
+            flat -= self.offsets
         flat /= self.scales
         if clip == np.inf:
             return flat

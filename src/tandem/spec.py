@@ -35,10 +35,12 @@ class Entry:
     unit: str = ""
     """Unit of the values, per component where they differ ("m, rad")."""
     scale: float | tuple[float, ...] = 1.0
-    """value / scale is of order one."""
+    """(value - offset) / scale is of order one."""
     meaning: str = ""
     role: str = ""
     """How it is learned from, one of `ROLES`. Empty: `image` for three axes of uint8, `vector` for all else."""
+    offset: float | tuple[float, ...] = 0.0
+    """What is subtracted before dividing by the scale: about the middle of the values."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self.role or _usual_role(self.shape, self.dtype))
@@ -54,6 +56,10 @@ class Entry:
     def scales(self) -> np.ndarray:
         """The scale of every component, `(*shape)`."""
         return np.broadcast_to(np.asarray(self.scale, dtype=np.float32), self.shape)
+
+    def offsets(self) -> np.ndarray:
+        """The offset of every component, `(*shape)`."""
+        return np.broadcast_to(np.asarray(self.offset, dtype=np.float32), self.shape)
 
 
 @dataclass(frozen=True)
@@ -141,17 +147,23 @@ class Spec:
         known = self.return_range if other.return_range is None else other.return_range
         return self.difference(dataclasses.replace(other.with_scales(self.scales()), return_range=known))
 
-    def scales(self) -> dict[str, float | list[float]]:
-        """The scale of every entry by its name, as JSON knows it."""
-        return {name: list(entry.scale) if isinstance(entry.scale, tuple) else entry.scale for name, entry in self.observation.items()}
+    def scales(self) -> dict[str, dict[str, Any]]:
+        """Scale and offset of every entry by its name, as JSON knows them."""
+        return {name: {"scale": _scale_to_json(e.scale), "offset": _scale_to_json(e.offset)} for name, e in self.observation.items()}
 
     def with_scales(self, scales: Mapping[str, Any]) -> Spec:
-        """The same spec with these scales; an entry that is not named, or of another size, keeps its own."""
+        """The same spec with these scales and offsets; an entry that is not named, or of another size, keeps its own.
+
+        A bare number or list is a scale with an offset of 0: so they were written before there were offsets.
+        """
         entries = {}
         for name, entry in self.observation.items():
-            scale = _scale_from_json(scales.get(name, entry.scale))
-            fits = not isinstance(scale, tuple) or len(scale) == (entry.shape[-1] if entry.shape else 1)
-            entries[name] = dataclasses.replace(entry, scale=scale) if fits else entry
+            given = scales.get(name, {"scale": entry.scale, "offset": entry.offset})
+            given = given if isinstance(given, Mapping) else {"scale": given, "offset": 0.0}
+            scale, offset = _scale_from_json(given["scale"]), _scale_from_json(given["offset"])
+            last = entry.shape[-1] if entry.shape else 1
+            fits = all(not isinstance(numbers, tuple) or len(numbers) == last for numbers in (scale, offset))
+            entries[name] = dataclasses.replace(entry, scale=scale, offset=offset) if fits else entry
         return dataclasses.replace(self, observation=entries)
 
     def to_json(self) -> dict[str, Any]:
@@ -196,6 +208,7 @@ def _entry_from_json(data: Mapping[str, Any]) -> Entry:
         scale=_scale_from_json(data["scale"]),
         meaning=str(data["meaning"]),
         role=str(data.get("role", "")),
+        offset=_scale_from_json(data.get("offset", 0.0)),
     )
 
 
@@ -218,6 +231,10 @@ def _part_from_json(data: Mapping[str, Any]) -> ActionPart:
     return Continuous(name, int(data["size"]), str(data["unit"]), _scale_from_json(data["scale"]), meaning)
 
 
+def _scale_to_json(scale: float | tuple[float, ...]) -> float | list[float]:
+    return list(scale) if isinstance(scale, tuple) else scale
+
+
 def _scale_from_json(scale: Any) -> float | tuple[float, ...]:
     return tuple(float(s) for s in scale) if isinstance(scale, (list, tuple)) else float(scale)
 
@@ -225,8 +242,12 @@ def _scale_from_json(scale: Any) -> float | tuple[float, ...]:
 def _entry_numbers(entry: Entry) -> dict[str, Any]:
     # float32 first: a scale that went through a file must hash like one that did not.
     numbers = {"shape": list(entry.shape), "dtype": entry.dtype, "scale": _rounded(entry.scales())}
-    # a role counts only where it is not the usual one, so that the hash of files without roles stays what it was
-    return numbers if entry.role == _usual_role(entry.shape, entry.dtype) else numbers | {"role": entry.role}
+    # what is not the usual counts only where it is so: the hash of files that were written before it existed stays what it was
+    if entry.role != _usual_role(entry.shape, entry.dtype):
+        numbers["role"] = entry.role
+    if np.any(entry.offsets()):
+        numbers["offset"] = _rounded(entry.offsets())
+    return numbers
 
 
 def _rounded(scales: np.ndarray) -> list[float]:

@@ -120,12 +120,15 @@ class Batch(NamedTuple):
     actions: Array
     """(..., action_dim) float32"""
     rewards: Array
-    """(...) float32"""
+    """(...) float32: of the step; with `n_step` above 1 the discounted sum over the steps that follow each other."""
     masks: Array
-    """(...) float32: 1 - terminated. A time-out keeps its mask of 1, so its future is valued."""
+    """(...) float32: 1 - terminated; over k steps times discount^(k - 1). A time-out keeps its mask, so its future is valued."""
     next_observations: Array
-    corrected: Array = None
-    """(...) float32: 1 where a person put this action in the place of the policy's. None: nobody asks (`imitation` 0)."""
+    """(..., D) float32: after the last step of the sum."""
+    imitation: Array = None
+    """(...) float32: how much the policy should imitate this action. None: nothing is imitated."""
+    bounds: Array = None
+    """(...) float32: the least that the target may be, the return that followed; -inf where it is not known. None: no bounds."""
     raw: dict[str, Array] = {}  # noqa: RUF012 (never written to)
     """Entries of another dtype than float32 (images), by name, as they are."""
     next_raw: dict[str, Array] = {}  # noqa: RUF012

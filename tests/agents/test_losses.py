@@ -77,8 +77,8 @@ def test_the_cloning_loss_by_hand() -> None:
 def test_the_distance_from_corrections_by_hand_counts_corrected_rows_alone() -> None:
     a, shown = jnp.array([[0.1, 0.2], [0.5, 0.5], [0.0, 0.3]]), jnp.zeros((3, 2))
     # 0.01 + 0.04 and 0.09, over the three rows of the batch
-    assert float(losses.correction_loss(a, shown, jnp.array([1.0, 0.0, 1.0]))) == pytest.approx(0.14 / 3)
-    assert float(losses.correction_loss(a, shown, jnp.zeros(3))) == 0.0
+    assert float(losses.imitation_loss(a, shown, jnp.array([1.0, 0.0, 1.0]))) == pytest.approx(0.14 / 3)
+    assert float(losses.imitation_loss(a, shown, jnp.zeros(3))) == 0.0
 
 
 def test_shapes_that_would_broadcast_silently_are_refused() -> None:

@@ -24,7 +24,7 @@ def changed(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> set[
 def test_a_learner_step_changes_every_network_and_optimiser() -> None:
     before = AGENT.arrays(AGENT.init(0))
     after, info = AGENT.update(AGENT.init(0), batch_of())
-    assert changed(before, AGENT.arrays(after)) == set(SACState._fields) - {"dropped_updates"}
+    assert changed(before, AGENT.arrays(after)) == set(SACState._fields) - {"dropped_updates", "average"}
     assert set(info) >= {
         "critic/critic_loss",
         "critic/predicted_qs",
@@ -207,7 +207,7 @@ def test_subset_entropy_backup_dropout_and_weight_decay_work_together() -> None:
     agent = SAC(dataclasses.replace(smaller, temperature_init=5.0), 5, 2, return_range=(0.0, 1.0))
     before = agent.arrays(agent.init(0))
     state, info = agent.update(agent.init(0), batch_of(agent, rows=8))
-    assert changed(before, agent.arrays(state)) == set(SACState._fields) - {"dropped_updates"}
+    assert changed(before, agent.arrays(state)) == set(SACState._fields) - {"dropped_updates", "average"}
     # a soft value holds the entropy of the next action, here 5 times about 1 nat: it must not be clipped to [0, 1]
     assert float(info["critic/target_qs"]) > 2.0
 
@@ -228,14 +228,49 @@ def test_invalid_settings_are_refused_by_name(settings: dict, named: str) -> Non
         SACConfig(**settings)
 
 
-def test_without_corrections_imitation_changes_nothing() -> None:
-    imitating = dataclasses.replace(AGENT, config=dataclasses.replace(CONFIG, imitation=3.0))
+def test_weights_of_0_imitate_nothing_and_bounds_that_are_not_known_bound_nothing() -> None:
     batch = batch_of()
     plain, _ = AGENT.update(AGENT.init(0), batch)
-    same, info = imitating.update(imitating.init(0), batch._replace(corrected=np.zeros_like(batch.masks)))
-    assert float(info["actor/correction_loss"]) == 0.0
+    unknown = np.full_like(batch.masks, -np.inf)
+    same, info = AGENT.update(AGENT.init(0), batch._replace(imitation=np.zeros_like(batch.masks), bounds=unknown))
+    assert float(info["actor/imitation_loss"]) == 0.0 and float(info["critic/bound_share"]) == 0.0
     for one, other in zip(jax.tree.leaves(plain), jax.tree.leaves(same), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+def test_targets_are_at_least_the_return_that_followed() -> None:
+    batch = batch_of()
+    _, info = AGENT.update(AGENT.init(0), batch._replace(bounds=np.full_like(batch.masks, 0.75)))
+    assert float(info["critic/target_qs"]) >= 0.75 and float(info["critic/bound_share"]) > 0.5
+
+
+def test_only_the_critics_learn_while_the_actor_is_not_to_be_moved() -> None:
+    state, _ = AGENT.update(AGENT.init(0), batch_of())  # Adam now has momentum that could move things
+    before, compiled = AGENT.arrays(state), SAC.update._cache_size()
+    after, _ = AGENT.update(state, batch_of(seed=1), False)
+    assert changed(before, AGENT.arrays(after)) == {"critic", "critic_optimiser", "target_critic", "key"}
+    AGENT.update(after, batch_of(), True)
+    assert SAC.update._cache_size() == compiled + 1, "True and False share a program (the default argument has its own)"
+
+
+def test_the_average_follows_the_actor_and_acts_in_its_place() -> None:
+    agent = dataclasses.replace(AGENT, config=dataclasses.replace(CONFIG, actor_average=0.25))
+    state = agent.init(0)
+    before = jax.tree.map(np.array, state.average)
+    state, _ = agent.update(state, batch_of(agent))
+    expected = jax.tree.map(lambda mean, new: mean + 0.25 * (new - mean), before, state.actor)
+    for one, other in zip(jax.tree.leaves(expected), jax.tree.leaves(state.average), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    averaged, newest = agent.policy_parameters(state), agent.exploring_parameters(state)
+    assert any((averaged[name] != newest[name]).any() for name in averaged)
+    again = agent.with_policy(state, newest)
+    assert all((agent.policy_parameters(again)[name] == newest[name]).all() for name in newest), "a start is its own average"
+
+
+def test_a_checkpoint_without_an_average_is_read_by_an_agent_without_one() -> None:
+    arrays = AGENT.arrays(AGENT.init(0))
+    assert not any(name.startswith("average") for name in arrays)
+    AGENT.from_arrays(AGENT.init(1), arrays)
 
 
 def test_defaults_are_those_of_hil_serl() -> None:

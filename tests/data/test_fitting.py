@@ -1,6 +1,7 @@
 """Scales, constants and the range of the return, from demonstrations."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -21,18 +22,31 @@ def step(number: int, reward: float = 0.0, terminated: bool = False, truncated: 
     return Transition(seen, np.zeros(1, np.float32), reward, seen, terminated, truncated, step=number)
 
 
-def test_large_numbers_get_a_scale_of_their_own_and_small_ones_keep_theirs() -> None:
-    spec, said = with_fitted_scales(SPEC, [step(number) for number in range(101)])
-    assert spec.observation["state"].scale == (990.0, 1.0, 7.0), "the 99th percentile; within plus and minus 5; a constant"
-    assert spec.observation["force"].scale == 1.0
-    assert spec.observation["known"].scale == 0.1, "somebody declared it"
-    assert said == ["scale of 'state', fitted on the demonstrations: 990, 1, 7"]
-    assert np.abs(flatten(spec, step(100).observation)[-3:]).max() < 5, "and so nothing is clipped"
+def test_every_number_gets_a_scale_and_an_offset_by_its_range() -> None:
+    steps = [step(number) for number in range(101)]
+    spec, said = with_fitted_scales(SPEC, steps)
+    state = spec.observation["state"]
+    assert state.scale == (245.0, 12.25, 1.0), "a quarter of the range; a twentieth of the largest at least; a constant"
+    assert state.offset == (500.0, 2.0, 7.0), "the middle of the range"
+    assert (spec.observation["force"].scale, spec.observation["force"].offset) == (0.5, 1.0)
+    assert (spec.observation["known"].scale, spec.observation["known"].offset) == (0.1, 0.0), "somebody declared it"
+    assert said[0] == "'state', fitted on the demonstrations: offset 500, 2, 7, scale 245, 12.2, 1"
+    flat = np.stack([flatten(spec, each.observation) for each in steps])[:, -3:]
+    np.testing.assert_allclose((flat[:, 0].min(), flat[:, 0].max()), (-2.04, 2.04), rtol=0.01)
+    assert (flat[:, 2] == 0).all(), "a constant says nothing"
 
 
 def test_a_few_outliers_do_not_set_the_scale() -> None:
     steps = [step(number % 3, spike=1e5 if number == 7 else 0.0) for number in range(400)]
-    assert with_fitted_scales(SPEC, steps)[0].observation["force"].scale == 1.0
+    assert with_fitted_scales(SPEC, steps)[0].observation["force"].scale == 0.5
+
+
+def test_scales_and_offsets_travel_as_json_and_older_scales_are_bare_numbers() -> None:
+    fitted = with_fitted_scales(SPEC, [step(number) for number in range(101)])[0]
+    assert SPEC.with_scales(json.loads(json.dumps(fitted.scales()))).hash == fitted.hash
+    assert Spec.from_json(json.loads(json.dumps(fitted.to_json()))) == fitted
+    older = SPEC.with_scales({"state": [2.0, 3.0, 4.0], "force": 5.0})
+    assert older.observation["state"].scale == (2.0, 3.0, 4.0) and older.observation["state"].offset == 0.0
 
 
 def test_no_demonstrations_fit_nothing() -> None:

@@ -6,6 +6,7 @@ from data_samples import SPEC, transition
 
 from tandem.data.mixing import Mixture, store
 from tandem.data.replay import Replay
+from tandem.data.returns import Returns
 from tandem.errors import DataError
 
 
@@ -94,7 +95,7 @@ def test_a_batch_is_not_written_over_by_the_next_one():
 def test_policy_steps_go_to_replay_only_and_corrections_to_both():
     online, demos = Replay(SPEC, 10), Replay(SPEC, 10)
     for number in range(8):
-        store(transition(number, reward=float(number), intervened=number in (2, 3, 6)), number, online, demos)
+        store(transition(number, reward=float(number), intervened=number in (2, 3, 6)), number, online, demos, Returns(0.9))
     assert online.rows(np.arange(len(online))).rewards.tolist() == [0, 1, 2, 3, 4, 5, 6, 7]
     assert demos.rows(np.arange(len(demos))).rewards.tolist() == [2, 3, 6]
 
@@ -103,7 +104,7 @@ def test_the_first_step_of_a_correction_is_stored_with_its_own_observation():
     """hil-serl glues the last frame of the previous correction to it; here moment 6 follows moment 3 in the buffer."""
     online, demos = Replay(SPEC, 10), Replay(SPEC, 10)
     for number in range(8):
-        store(transition(number, intervened=number in (2, 3, 6)), number, online, demos)
+        store(transition(number, intervened=number in (2, 3, 6)), number, online, demos, Returns(0.9))
     alone = Replay(SPEC, 1)
     alone.insert(transition(6))
     stored, expected = demos.rows(np.array([2])), alone.rows(np.array([0]))
@@ -113,5 +114,5 @@ def test_the_first_step_of_a_correction_is_stored_with_its_own_observation():
 
 def test_without_a_buffer_for_demonstrations_corrections_go_to_replay():
     online = Replay(SPEC, 10)
-    store(transition(0, intervened=True), 0, online, None)
+    store(transition(0, intervened=True), 0, online, None, Returns(0.9))
     assert len(online) == 1

@@ -37,12 +37,14 @@ class ScriptedAgent:
     temperature: float = 1.0
     made: int = 0
     batches: list[Batch] = field(default_factory=list)
+    moved_actor: list[bool] = field(default_factory=list)
 
     def init(self, seed: int) -> State:
         return State()
 
-    def update(self, state: State, batch: Batch) -> tuple[State, dict[str, float]]:
+    def update(self, state: State, batch: Batch, moves_actor: bool = True) -> tuple[State, dict[str, float]]:
         self.made += 1
+        self.moved_actor.append(moves_actor)
         self.batches.append(batch)
         metrics = {"critic/critic_loss": float(self.made), **self.values(state, batch)}
         return State(state.updates + 1, self.q_after.get(self.made, state.q)), metrics
@@ -60,6 +62,8 @@ class ScriptedAgent:
 
     def policy_parameters(self, state: State) -> dict[str, np.ndarray]:
         return {"updates": np.array([state.updates], np.float32)}
+
+    exploring_parameters = policy_parameters
 
     def arrays(self, state: State) -> dict[str, np.ndarray]:
         return {"updates": np.array(state.updates), "q": np.array(state.q)}

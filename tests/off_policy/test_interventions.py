@@ -9,7 +9,7 @@ import pytest
 from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
-from tandem.data.mixing import Mixture
+from tandem.data.mixing import Imitation, Mixture
 from tandem.envs.registry import make_env, make_expert, spec_for
 from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
@@ -79,10 +79,10 @@ def test_batches_say_which_actions_were_put_in_the_place_of_a_policys(demos: Pat
         learner.store(own, 0)
         learner.store(corrected, 1)
     by_age = np.arange(len(shown[2:]) + 1)
-    assert learner.demos.rows(by_age).corrected.tolist() == [0.0] * len(shown[2:]) + [1.0]
-    assert learner.online.rows(np.arange(2)).corrected.tolist() == [0.0, 1.0]
-    mixed = Mixture(learner.demos, learner.online, 64).sample(np.random.default_rng(0), 2)
-    actions = mixed.actions[mixed.corrected == 1.0]
+    assert learner.demos.rows(by_age).imitation.tolist() == [0.0] * len(shown[2:]) + [1.0]
+    assert learner.online.rows(np.arange(2)).imitation.tolist() == [0.0, 1.0]
+    mixed = Mixture(learner.demos, learner.online, 64).sample(np.random.default_rng(0), 2, imitation=Imitation(demos=0.0, corrections=1.0))
+    actions = mixed.actions[mixed.imitation == 1.0]
     assert len(actions) and (actions == corrected.action).all()
     run.close()
 

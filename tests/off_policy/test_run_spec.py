@@ -53,11 +53,10 @@ def config(demos: Path, **changes: Any) -> TrainConfig:
 def test_the_demonstrations_give_scales_and_range_and_each_is_said(demos: Path) -> None:
     said: list[str] = []
     spec, steps = decide_spec(spec_for(TASK), [demos], say=said.append)
-    assert spec.observation["state"].scales().tolist() == pytest.approx([spec.observation["state"].scales()[0], 1, 1])
-    assert spec.observation["state"].scales()[0] > 300 and spec.return_range == (0.0, 1.0)
+    assert spec.observation["state"].scales()[0] > 75 and spec.observation["state"].scales()[2] == 1 and spec.return_range == (0.0, 1.0)
     assert len(steps) == len(load_demos(demos, spec_for(TASK)))
     assert [line.split(",")[0].split(":")[0] for line in said] == [
-        "scale of 'state'",
+        "'state'",
         "never change in the demonstrations",
         "return_range [0",
     ]
@@ -72,7 +71,7 @@ def test_a_run_keeps_the_scales_it_began_with(demos: Path, tmp_path: Path) -> No
     run = tmp_path / "run"
     train(config(demos), run, QUIET)
     frozen = RunFolder.open(run).spec
-    assert frozen.observation["state"].scales()[0] > 300 and frozen.return_range == (0.0, 1.0)
+    assert frozen.observation["state"].scales()[0] > 75 and frozen.return_range == (0.0, 1.0)
     train(config(demos, max_steps=15), run, QUIET, resume=True)
     assert RunFolder.open(run).spec == frozen and (RunFolder.open(run).summary() or {})["learner_step"] == 15
     policy, own = load_any_policy(run, "latest", spec_for(TASK))

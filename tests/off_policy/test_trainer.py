@@ -39,8 +39,8 @@ def losses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
     update = SAC.update
 
-    def counted(self: SAC, state: Any, batch: Any) -> Any:
-        state, metrics = update(self, state, batch)
+    def counted(self: SAC, state: Any, batch: Any, moves_actor: bool) -> Any:
+        state, metrics = update(self, state, batch, moves_actor)
         found.append(float(metrics["critic/critic_loss"]))
         return state, metrics
 
@@ -138,9 +138,9 @@ def test_rollback_restores_the_networks(demos: Path, tmp_path: Path, monkeypatch
     """Critics that jump once to a million: what is checkpointed afterwards values actions as before."""
     update, made = SAC.update, []
 
-    def jumping(self: SAC, state: Any, batch: Any) -> Any:
+    def jumping(self: SAC, state: Any, batch: Any, moves_actor: bool) -> Any:
         made.append(1)
-        state, metrics = update(self, state, batch)
+        state, metrics = update(self, state, batch, moves_actor)
         if len(made) == 55:
             head = state.critic.members.head
             state = state._replace(critic=_replace_bias(state.critic, head.bias + 1e6))

@@ -106,6 +106,24 @@ def clone(
     return Clone(policy_parameters(best), policy_parameters(actor), best_step, step, tuple(losses[1:]), tuple(train_losses))
 
 
+CLONE_RATE = 1e-3
+"""Learning rate of a clone to start from: it should be near in seconds, not exact."""
+BLOCK = 50
+"""Updates that are compiled as one program."""
+
+
+def start_as_clone(network: SACConfig, observations: np.ndarray, actions: np.ndarray, steps: int, seed: int) -> dict[str, np.ndarray]:
+    """The parameters of an actor after so many updates on all demonstrations, for SAC to start from; nothing is held out."""
+    config = BCConfig(learning_rate=CLONE_RATE, eval_period=BLOCK)
+    key, actor_key = jax.random.split(jax.random.PRNGKey(seed))
+    actor = with_std(new_actor(network, actor_key, observations.shape[1], actions.shape[1]), config.std)
+    optimiser_state, data = Adam(config.learning_rate).init(actor), (jnp.asarray(observations), jnp.asarray(actions))
+    for _ in range(0, steps, BLOCK):
+        key, batches_key = jax.random.split(key)
+        actor, optimiser_state, _, _ = _train(config, actor, optimiser_state, data, data, batches_key)
+    return policy_parameters(actor)
+
+
 def validation_episodes(config: BCConfig, episodes: np.ndarray, seed: int) -> np.ndarray:
     """Whole episodes are held out: steps of one episode are too similar to validate each other."""
     names = np.unique(episodes)

@@ -1,9 +1,10 @@
 """The mathematics of SAC, of PPO and of cloning, in the symbols of the literature; no networks, no state.
 
     y    = r + γ · mask · (minᵢ Q'ᵢ(s', a') - α log π(a'|s'))     td_target (the α term with `backup_entropy`)
+    y    = max(y, G)                                              where the return G that followed is known (`return_bound`)
     L_Q  = mean over members and batch of (Qᵢ(s, a) - y)²         critic_loss
     L_π  = mean over batch of α log π(ã|s) - meanᵢ Qᵢ(s, ã)       actor_loss
-    L_C  = mean over batch of corrected · |ã - a|²                correction_loss (with `imitation`, added to L_π)
+    L_I  = mean over batch of w · |ã - a|²                        imitation_loss (with `imitation`, added to L_π)
     L_α  = α · (H - H_target)                                     temperature_loss
 
     L_PPO = mean of max(-A ρ, -A clip(ρ, 1-ε, 1+ε)),  ρ = π(a|s) / π_old(a|s)      clipped_surrogate
@@ -28,11 +29,15 @@ def td_target(
     alpha: Array | float = 0.0,
     next_log_pi: Array | None = None,
     return_range: tuple[float, float] | None = None,
+    bounds: Array | None = None,
 ) -> Array:
-    """One step of reward, then the smallest value of the ensemble.
+    """The reward, then the smallest value of the ensemble.
 
-    mask is 0 where the task ended, and 1 elsewhere, at a time-out too. With `next_log_pi` the target includes the entropy of the next
-    action (Haarnoja et al. 2018), discounted and masked like the value.
+    mask is 0 where the task ended, and 1 elsewhere, at a time-out too. Over k steps r is their discounted sum, and mask has the
+    further factor γ^(k - 1), so that the value is discounted by γ^k. With `next_log_pi` the target includes the entropy of the next
+    action (Haarnoja et al. 2018), discounted and masked like the value; the entropies between the k steps are left out.
+
+    `bounds` are returns that really followed (Wilcox et al. 2022): what was reached once can be reached, so the target is at least that.
     """
     assert r.ndim == 1 and r.shape == mask.shape == next_qs.shape[1:], (r.shape, mask.shape, next_qs.shape)
     next_v = next_qs.min(axis=0)
@@ -40,6 +45,9 @@ def td_target(
         assert next_log_pi.shape == r.shape, (next_log_pi.shape, r.shape)
         next_v = next_v - alpha * next_log_pi
     y = r + discount * mask * next_v
+    if bounds is not None:
+        assert bounds.shape == r.shape, (bounds.shape, r.shape)
+        y = jnp.maximum(y, bounds)
     return y if return_range is None else jnp.clip(y, *return_range)
 
 
@@ -55,13 +63,13 @@ def actor_loss(qs: Array, log_pi: Array, alpha: Array | float) -> Array:
     return jnp.mean(alpha * log_pi - qs.mean(axis=0))
 
 
-def correction_loss(a: Array, shown: Array, corrected: Array) -> Array:
-    """Squared distance between sampled actions and a person's corrections, over rows with a correction (`corrected` 1, elsewhere 0).
+def imitation_loss(a: Array, shown: Array, weights: Array) -> Array:
+    """Squared distance between sampled actions and those that a person chose, by the weight of each row (0: not imitated).
 
-    Sampled actions, not the mode: so the loss also reduces the std where a person corrected.
+    Sampled actions, not the mode: so the loss also reduces the std where a person showed what to do.
     """
-    assert a.shape == shown.shape and corrected.shape == a.shape[:1], (a.shape, shown.shape, corrected.shape)
-    return jnp.mean(corrected * jnp.sum((a - shown) ** 2, axis=1))
+    assert a.shape == shown.shape and weights.shape == a.shape[:1], (a.shape, shown.shape, weights.shape)
+    return jnp.mean(weights * jnp.sum((a - shown) ** 2, axis=1))
 
 
 def temperature_loss(alpha: Array, entropy: Array, target_entropy: float) -> Array:

@@ -18,8 +18,8 @@ from jax import Array
 
 from tandem.agents.losses import (
     actor_loss,
-    correction_loss,
     critic_loss,
+    imitation_loss,
     positive,
     random_subset,
     raw_of_positive,
@@ -52,6 +52,8 @@ class SACState(NamedTuple):
     """Random key for the next update."""
     dropped_updates: Array
     """() int32: updates that were skipped because of a NaN or infinite value."""
+    average: TanhGaussian | None = None
+    """Moving average of the actor, which acts in its place; None without `actor_average`."""
 
 
 Info = dict[str, Array]
@@ -94,19 +96,21 @@ class SAC:
             temperature_optimiser=self._adam.init(temperature),
             key=key,
             dropped_updates=jnp.int32(0),
+            average=jax.tree.map(jnp.copy, actor) if config.actor_average else None,
         )
 
     @partial(jax.jit, static_argnames="self", donate_argnames="state")
-    def update(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
+    def update(self, state: SACState, batch: Batch, moves_actor: Array | bool = True) -> tuple[SACState, Info]:
         """One learner step on `(cta_ratio, batch_size, ...)` arrays: the critics on every batch, actor and temperature on the last one.
 
+        `moves_actor` False: only the critics learn. It is a value, not a constant, so that nothing is compiled twice.
         Metrics of the critic updates are means over them; everything stays on the device until it is read.
         """
         state, infos = jax.lax.scan(self.update_critic, state, batch, unroll=self.config.cta_ratio <= UNROLLED)
         info = {name: values.max() if name == "critic/q_max" else values.mean() for name, values in infos.items()}
         last = jax.tree.map(lambda array: array[-1], batch)
-        state, actor_info = self.update_actor(state, last)
-        state, temperature_info = self.update_temperature(state, actor_info["actor/entropy"])
+        state, actor_info = self.update_actor(state, last, moves_actor)
+        state, temperature_info = self.update_temperature(state, actor_info["actor/entropy"], moves_actor)
         return state, info | actor_info | temperature_info | {"learner/dropped_updates": state.dropped_updates}
 
     @partial(jax.jit, static_argnames="self")
@@ -130,16 +134,16 @@ class SAC:
             target_critic = target_critic.subset(random_subset(subset_key, config.critic_subsample_size, config.critic_ensemble_size))
         next_qs = target_critic(_pairs(next_s, next_a), target_key)
         if config.backup_entropy:
-            y = td_target(r, mask, next_qs, config.discount, alpha=positive(state.temperature), next_log_pi=next_log_pi)
+            y = td_target(r, mask, next_qs, config.gamma, alpha=positive(state.temperature), next_log_pi=next_log_pi, bounds=batch.bounds)
         else:
-            y = td_target(r, mask, next_qs, config.discount, return_range=self.return_range)
+            y = td_target(r, mask, next_qs, config.gamma, return_range=self.return_range, bounds=batch.bounds)
 
         def loss(critic: Ensemble) -> tuple[Array, Array]:
             qs = critic(_pairs(s, a), critic_key)
             return critic_loss(qs, y), qs
 
         (value, qs), gradient = jax.value_and_grad(loss, has_aux=True)(state.critic)
-        finite = _finite((gradient, batch))
+        finite = _finite((gradient, batch[:5]))
         critic, optimiser = self._adam.step(state.critic, state.critic_optimiser, gradient, finite)
         rate = jnp.where(finite, config.soft_target_update_rate, 0.0)
         state = state._replace(
@@ -155,10 +159,11 @@ class SAC:
             "critic/target_qs": y.mean(),
             "critic/q_max": jnp.abs(qs).max(),
             "critic/grad_norm": norm(gradient),
+            **({} if batch.bounds is None else {"critic/bound_share": (batch.bounds >= y).mean()}),
         }
 
-    def update_actor(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
-        """The policy towards actions of high mean value, towards corrections, and towards high entropy."""
+    def update_actor(self, state: SACState, batch: Batch, moves: Array | bool = True) -> tuple[SACState, Info]:
+        """The policy towards actions of high mean value, towards what a person showed, and towards high entropy."""
         key, action_key, critic_key = jax.random.split(state.key, 3)
         s, alpha = jnp.asarray(batch.observations), positive(state.temperature)
 
@@ -166,19 +171,21 @@ class SAC:
             a, log_pi = actor.sample(s, action_key)
             qs = state.critic(_pairs(s, a), critic_key)
             value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": -log_pi.mean()}
-            if self.config.imitation:
-                distance = correction_loss(a, jnp.asarray(batch.actions), jnp.asarray(batch.corrected))
-                value += self._imitation(state) * distance
-                info["actor/correction_loss"] = distance
+            if batch.imitation is not None:
+                info["actor/imitation_loss"] = imitation_loss(a, jnp.asarray(batch.actions), jnp.asarray(batch.imitation))
+                value += info["actor/imitation_loss"]
             return value, info
 
         (value, info), gradient = jax.value_and_grad(loss, has_aux=True)(state.actor)
-        finite = _finite((gradient, batch))
-        actor, optimiser = self._adam.step(state.actor, state.actor_optimiser, gradient, finite)
+        finite = _finite((gradient, batch[:5]))
+        actor, optimiser = self._adam.step(state.actor, state.actor_optimiser, gradient, finite & moves)
+        if state.average is not None:
+            rate = self.config.actor_average
+            state = state._replace(average=jax.tree.map(lambda mean, new: mean + rate * (new - mean), state.average, actor))
         state = state._replace(actor=actor, actor_optimiser=optimiser, key=key, dropped_updates=state.dropped_updates + ~finite)
         return state, {"actor/actor_loss": value, **info, "actor/grad_norm": norm(gradient)}
 
-    def update_temperature(self, state: SACState, entropy: Array) -> tuple[SACState, Info]:
+    def update_temperature(self, state: SACState, entropy: Array, moves: Array | bool = True) -> tuple[SACState, Info]:
         """The temperature α, so that the policy's entropy approaches `target_entropy`.
 
         The entropy is that of the actor update, at the observations of the batch; hil-serl takes it at the next observations.
@@ -190,13 +197,9 @@ class SAC:
 
         value, gradient = jax.value_and_grad(loss)(state.temperature)
         finite = _finite(gradient)
-        raw, optimiser = Adam(self.config.learning_rate).step(state.temperature, state.temperature_optimiser, gradient, finite)
+        raw, optimiser = Adam(self.config.learning_rate).step(state.temperature, state.temperature_optimiser, gradient, finite & moves)
         state = state._replace(temperature=raw, temperature_optimiser=optimiser, dropped_updates=state.dropped_updates + ~finite)
         return state, {"temperature/temperature_loss": value, "actor/temperature": positive(raw)}
-
-    def _imitation(self, state: SACState) -> Array:
-        """Current weight of corrections."""
-        return self.config.imitation * jnp.maximum(0.0, 1.0 - state.actor_optimiser.steps / self.config.imitation_steps)
 
     @property
     def _adam(self) -> Adam:
@@ -204,11 +207,16 @@ class SAC:
 
     def policy_parameters(self, state: SACState) -> dict[str, np.ndarray]:
         """The acting parameters (`NumpyPolicy`): the actor's arrays, its activation function and its bounds of the std."""
+        return policy_parameters(state.actor if state.average is None else state.average)
+
+    def exploring_parameters(self, state: SACState) -> dict[str, np.ndarray]:
+        """The parameters of the newest actor, which explores."""
         return policy_parameters(state.actor)
 
     def with_policy(self, state: SACState, parameters: Mapping[str, np.ndarray]) -> SACState:
         """The same state with this policy, as `policy_parameters` returns it."""
-        return state._replace(actor=actor_from(state.actor, parameters))
+        actor = actor_from(state.actor, parameters)
+        return state._replace(actor=actor, average=None if state.average is None else jax.tree.map(jnp.copy, actor))
 
     def copy(self, state: SACState) -> SACState:
         """A copy that survives the donation of the original."""

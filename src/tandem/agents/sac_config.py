@@ -16,8 +16,13 @@ from tandem.networks.mlp import ACTIVATIONS
 class SACConfig:
     """Settings of the algorithm and of its networks."""
 
-    discount: float = 0.97
-    """Discount factor."""
+    discount: float | Literal["auto"] = 0.97
+    """Discount factor. auto: from the length of the demonstrations (not in hil-serl)."""
+    n_step: int | Literal["auto"] = 1
+    """Steps of reward in a target before the critics' value is used. auto: from the length of the demonstrations (not in hil-serl)."""
+    return_bound: Literal["off", "demos", "all"] = "off"
+    """Targets are at least the return that really followed: nowhere, for demonstrations, or for all steps of episodes that ended in
+    success or failure (not in hil-serl)."""
     cta_ratio: int = 2
     """Critic updates per actor update."""
     critic_ensemble_size: int = 2
@@ -48,16 +53,35 @@ class SACConfig:
     """Dropout rate of the critics' hidden units."""
     imitation: float = 0.0
     """Weight of imitating a person's corrections in the actor's loss. 0: corrections are data like any other (not in hil-serl)."""
+    demo_imitation: float = 0.0
+    """The same for demonstrations (not in hil-serl)."""
     imitation_steps: int = 10_000
-    """The imitation weight decays linearly to 0 over this many actor updates; after that only returns count (not in hil-serl)."""
+    """Both weights decay linearly to 0 over this many learner steps; after that only returns count (not in hil-serl)."""
+    actor_average: float = 0.0
+    """Rate of a moving average of the actor, which acts and is evaluated in its place. 0: the newest actor (not in hil-serl)."""
     std_min: float = 1e-5
     """Lower bound of the policy's standard deviation, before tanh."""
     std_max: float = 5.0
     """Upper bound of the policy's standard deviation, before tanh."""
 
+    @property
+    def gamma(self) -> float:
+        """The discount as a number."""
+        assert not isinstance(self.discount, str), "discount is 'auto': `horizon.settle` comes first"
+        return self.discount
+
+    @property
+    def steps_ahead(self) -> int:
+        """`n_step` as a number."""
+        assert not isinstance(self.n_step, str), "n_step is 'auto': `horizon.settle` comes first"
+        return self.n_step
+
     def __post_init__(self) -> None:
         for name, low, high in (
             ("discount", 0.0, 1.0),
+            ("n_step", 1, np.inf),
+            ("actor_average", 0.0, 1.0),
+            ("demo_imitation", 0.0, np.inf),
             ("soft_target_update_rate", 0.0, 1.0),
             ("critic_dropout", 0.0, 0.99),
             ("cta_ratio", 1, np.inf),
@@ -71,7 +95,7 @@ class SACConfig:
             ("std_min", 0.0, self.std_max),
         ):
             value = getattr(self, name)
-            if value is not None and not low <= value <= high:
+            if value not in (None, "auto") and not low <= value <= high:
                 raise ConfigError(f"{name} must be from {low:g} to {high:g}, got {value}")
         if not self.hidden or min(self.hidden) < 1:
             raise ConfigError(f"hidden must list the units of at least one layer, got {self.hidden}")

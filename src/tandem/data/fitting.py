@@ -1,4 +1,4 @@
-"""What demonstrations say about an environment that declares little: scales, constant numbers, the range of the return.
+"""What demonstrations say about an environment that declares little: scales and offsets, constant numbers, the range of the return.
 
 Scales are fitted once, before a run begins, and frozen into its spec: a statistic that went on changing would shift every stored value.
 """
@@ -10,32 +10,40 @@ from collections.abc import Sequence
 import numpy as np
 
 from tandem.layouts import Layout
-from tandem.types import OBSERVATION_CLIP, Spec, Transition
+from tandem.types import Spec, Transition
 
-PERCENTILE = 99.0
-"""Of |value|: a few outliers, such as the force of an impact, do not set the scale."""
+PERCENTILES = 1.0, 99.0
+"""The range between them counts: a few outliers, such as the force of an impact, do not set the scale."""
+FINEST = 0.05
+"""Smallest scale of a number, relative to the largest of its entry: what hardly moved would be blown up to noise."""
+SHOWN = 6
+"""Numbers of an entry that are listed in a line."""
 CONSTANT_RANGE, CONSTANT_SHARE = 1e-4, 1e-3
 """A number that moves by less than this, in units of its scale, and by less than this share of itself, is constant but for noise."""
 
 
 def with_fitted_scales(spec: Spec, steps: Sequence[Transition]) -> tuple[Spec, list[str]]:
-    """The spec with a scale for every number that goes beyond plus and minus 5, and a sentence for each entry that got one.
+    """The spec with a scale and an offset for every number, and a sentence for each entry that got them.
 
-    The scale is the 99th percentile of |value|, rounded to three digits; numbers within plus and minus 5 keep the scale 1. An entry
-    with a scale other than 1 is left alone: somebody declared it.
+    With them the demonstrations reach from -2 to 2: a position of 0.6 m that moves by 2 cm would otherwise look constant to the
+    networks. A constant gets the scale 1 and becomes 0. An entry with a scale other than 1 is left alone: somebody declared it.
     """
     scales, said = {}, []
     for name, entry in spec.observation.items():
         if not steps or entry.dtype != "float32" or (entry.scales() != 1).any():
             continue
         values = _values(steps, name).reshape(-1, entry.shape[-1] if entry.shape else 1)
-        large = np.percentile(np.abs(values), PERCENTILE, axis=0)
-        if (large <= OBSERVATION_CLIP).all():
-            continue
-        fitted = [float(f"{high:.3g}") if high > OBSERVATION_CLIP else 1.0 for high in large]
-        scales[name] = fitted if entry.shape else fitted[0]
-        said.append(f"scale of '{name}', fitted on the demonstrations: {', '.join(f'{scale:g}' for scale in fitted[:12])}")
+        low, high = np.percentile(values.astype(float), PERCENTILES, axis=0)
+        quarter = (high - low) / 4
+        quarter = np.where(moving(values), np.maximum(quarter, FINEST * quarter.max()), 1.0)
+        offset, scale = ([float(f"{number:.4g}") for number in numbers] for numbers in ((low + high) / 2, quarter))
+        scales[name] = {"scale": scale, "offset": offset} if entry.shape else {"scale": scale[0], "offset": offset[0]}
+        said.append(f"'{name}', fitted on the demonstrations: offset {_some(offset)}, scale {_some(scale)}")
     return spec.with_scales(scales), said
+
+
+def _some(numbers: Sequence[float]) -> str:
+    return ", ".join(f"{number:.3g}" for number in numbers[:SHOWN]) + (", ..." if len(numbers) > SHOWN else "")
 
 
 def inferred_return_range(steps: Sequence[Transition]) -> tuple[float, float] | None:

@@ -24,51 +24,79 @@ while the replay holds 256.)
 
 from __future__ import annotations
 
+from typing import Literal, NamedTuple
+
 import numpy as np
 
 from tandem.data.replay import Replay
+from tandem.data.returns import Returns
 from tandem.types import Batch, Transition
 
+ReturnBound = Literal["off", "demos", "all"]
 DEMO_SHARE = 0.5
 """Share of a batch that comes from the demonstrations."""
 
 
-def store(step: Transition, number: int, online: Replay, demos: Replay | None) -> None:
+def store(step: Transition, number: int, online: Replay, demos: Replay | None, returns: Returns) -> None:
     """Every step goes into the online replay; a person's action also goes into the demonstrations, if there is a buffer for them.
 
-    `number` counts the steps that a run has received, from 0.
+    `number` counts the steps that a run has received, from 0. With the last step of an episode the returns of all its steps are known.
     """
     online.insert(step, number)
     if step.intervened and demos is not None:
         demos.insert(step, number)
+    returns.add(step, *(replay for replay in (online, demos) if replay is not None))
+
+
+class Imitation(NamedTuple):
+    """How much the policy should imitate what a person did."""
+
+    demos: float
+    """Actions of demonstrations that were recorded beforehand."""
+    corrections: float
+    """Actions that a person put in the place of the policy's."""
 
 
 class Mixture:
     """Draws batches from the demonstrations and the online replay."""
 
-    def __init__(self, demos: Replay | None, online: Replay, batch_size: int, recorded: bool = True):
-        """`recorded`: the demonstrations were recorded beforehand. False: they are a person's corrections during this run alone."""
+    def __init__(self, demos: Replay | None, online: Replay, batch_size: int, bound: ReturnBound = "off", recorded: bool = True):
+        """`bound`: for which rows the return that followed is given. `recorded`: the demonstrations were recorded beforehand; False:
+        they are a person's corrections during this run alone."""
         if batch_size < 1:
             raise ValueError(f"a batch has at least one transition, got a batch_size of {batch_size}")
         self.demos = demos
         self.online = online
         self.batch_size = batch_size
+        self.bound: ReturnBound = bound
         self.recorded = recorded
 
-    def sample(self, rng: np.random.Generator, num_batches: int, demo_share: float = DEMO_SHARE) -> Batch:
+    def sample(
+        self, rng: np.random.Generator, num_batches: int, demo_share: float = DEMO_SHARE, imitation: Imitation | None = None
+    ) -> Batch:
         """`num_batches` at once, arrays `(num_batches, batch_size, ...)`; demonstrations are the first rows of each batch.
 
         While one side is empty everything comes from the other; `demo_share` 1 is training on demonstrations alone.
         The arrays are new each time, so an update that runs in the background may keep them.
         """
         from_demos = self._demo_rows(demo_share)
-        if self.demos is None or from_demos == 0:
-            return self.online.sample(rng, (num_batches, self.batch_size))
-        if from_demos == self.batch_size:
-            return self.demos.sample(rng, (num_batches, self.batch_size))
-        demos = self.demos.sample(rng, (num_batches, from_demos))
-        online = self.online.sample(rng, (num_batches, self.batch_size - from_demos))
-        return _side_by_side(demos, online)
+        parts = []
+        if self.demos is not None and from_demos:
+            parts.append(self._demos(rng, (num_batches, from_demos), imitation))
+        if from_demos < self.batch_size:
+            parts.append(self._online(rng, (num_batches, self.batch_size - from_demos), imitation))
+        return parts[0] if len(parts) == 1 else _side_by_side(*parts)
+
+    def _demos(self, rng: np.random.Generator, shape: tuple[int, int], imitation: Imitation | None) -> Batch:
+        assert self.demos is not None
+        batch = self.demos.sample(rng, shape)
+        weights = None if imitation is None else np.where(batch.imitation > 0, *np.float32(imitation[::-1]))
+        return batch._replace(imitation=weights, bounds=None if self.bound == "off" else batch.bounds)
+
+    def _online(self, rng: np.random.Generator, shape: tuple[int, int], imitation: Imitation | None) -> Batch:
+        batch = self.online.sample(rng, shape)
+        bounds = {"off": None, "demos": np.full(shape, -np.inf, np.float32), "all": batch.bounds}[self.bound]
+        return batch._replace(imitation=None if imitation is None else np.float32(imitation.corrections) * batch.imitation, bounds=bounds)
 
     def _demo_rows(self, demo_share: float) -> int:
         if not 0.0 <= demo_share <= 1.0:
@@ -85,13 +113,9 @@ def _side_by_side(left: Batch, right: Batch) -> Batch:
     def joined(one: np.ndarray, other: np.ndarray) -> np.ndarray:
         return np.concatenate((one, other), axis=1)
 
+    columns = {name: getattr(left, name) for name in Batch._fields if name not in ("raw", "next_raw")}
     return Batch(
-        observations=joined(left.observations, right.observations),
-        actions=joined(left.actions, right.actions),
-        rewards=joined(left.rewards, right.rewards),
-        masks=joined(left.masks, right.masks),
-        next_observations=joined(left.next_observations, right.next_observations),
-        corrected=joined(left.corrected, right.corrected),
+        **{name: None if column is None else joined(column, getattr(right, name)) for name, column in columns.items()},
         raw={name: joined(array, right.raw[name]) for name, array in left.raw.items()},
         next_raw={name: joined(array, right.next_raw[name]) for name, array in left.next_raw.items()},
     )

@@ -8,6 +8,11 @@ Rows are counted by age: row 0 is the oldest. The same random numbers therefore 
 uninterrupted run and from one that was filled again from the journal. Filling it again needs to know how far back to go: each row
 keeps the number that its step has in the run, and `oldest` is saved with a checkpoint. The capacity alone would not do. When an
 episode is thrown away from a full ring, the ring has free rows, but the older steps that it has overwritten do not come back.
+
+What comes after a step is known too, without copies: each row has the place of its successor (same source, same episode, next step),
+so that the rewards of `n_step` steps are summed when a batch is drawn. The sum ends early at a termination (nothing follows), at a
+time-out, and where the successor is not here: it has not arrived yet, or a person chose one of the two actions and only that one is
+in the demonstrations. The value of the last observation is then discounted by the number of steps really summed.
 """
 
 from __future__ import annotations
@@ -24,11 +29,13 @@ from tandem.types import Batch, Observation, Spec, Transition
 class Replay:
     """A ring of transitions of one spec. Memory is taken up as rows arrive."""
 
-    def __init__(self, spec: Spec, capacity: int):
+    def __init__(self, spec: Spec, capacity: int, n_step: int = 1, discount: float = 1.0):
         if capacity < 1:
             raise ValueError(f"a replay needs room for at least one transition, got a capacity of {capacity}")
         self.spec = spec
         self.capacity = capacity
+        self.n_step, self.discount = n_step, discount
+        """How many rewards are summed in a batch, and their discount per step; both may be changed at any time."""
         self.inserted = 0
         """All transitions inserted and not taken out again; those beyond the capacity have been written over."""
         self._layout = Layout(spec)
@@ -42,25 +49,49 @@ class Replay:
         """Which episode each row is of, as a hash of its source and number."""
         self._numbers = np.zeros(capacity, np.int64)
         """Which step of the run each row is."""
+        self._steps = np.zeros(capacity, np.int64)
+        """Which step of its episode each row is."""
+        self._next = np.zeros(capacity, np.int64)
+        """Where the next step of the same episode is; -1: not here."""
+        self._returns = np.zeros(capacity, np.float32)
+        """The discounted return from each row to the end of its episode; -inf while it is not known (`set_returns`)."""
+        self._running: dict[int, list[int]] = {}
+        """Where the rows of each episode are that has not ended, the newest last."""
 
     def __len__(self) -> int:
         return min(self.inserted, self.capacity)
 
     def insert(self, transition: Transition, number: int = 0) -> None:
         """Add a step, in place of the oldest if the ring is full. `number` counts the steps of a run; it never goes down."""
-        row = self.inserted % self.capacity
+        row, episode = self.inserted % self.capacity, hash((transition.source, transition.episode))
         # Shapes are made exact before they are stored: NumPy would stretch a row of one number over all columns.
         self._observations[row] = self._layout.flatten(transition.observation)
         self._next_observations[row] = self._layout.flatten(transition.next_observation)
         self._actions[row] = transition.action.reshape(self.spec.action_dim)
         self._rewards[row] = transition.reward
-        self._episodes[row] = hash((transition.source, transition.episode))
-        self._numbers[row] = number
+        self._episodes[row], self._steps[row], self._numbers[row] = episode, transition.step, number
+        self._next[row], self._returns[row] = -1, -np.inf
         self._masks[row] = 0.0 if transition.terminated else 1.0
         self._corrected[row] = transition.corrected
         for columns, observation in ((self._raw, transition.observation), (self._next_raw, transition.next_observation)):
             _store_raw(columns, row, observation)
+        self._join(episode, row)
         self.inserted += 1
+
+    def _join(self, episode: int, row: int) -> None:
+        """Make this row the successor of the step before it, if that is here."""
+        rows = self._running.setdefault(episode, [])
+        if rows and self._episodes[rows[-1]] == episode and self._steps[rows[-1]] == self._steps[row] - 1:
+            self._next[rows[-1]] = row
+        rows.append(row)
+
+    def set_returns(self, source: str, episode: int, returns: np.ndarray | None) -> None:
+        """An episode has ended. `returns`: the discounted return from each of its steps on; None where its future was cut off."""
+        name = hash((source, episode))
+        rows = np.array(self._running.pop(name, ()), np.int64)
+        if returns is not None and len(rows):
+            rows = rows[self._episodes[rows] == name]  # others have been written over
+            self._returns[rows] = returns[self._steps[rows]]
 
     def extend(self, transitions: Iterable[Transition]) -> None:
         for transition in transitions:
@@ -89,7 +120,16 @@ class Replay:
             for column in self._columns():
                 column[: len(kept)] = column[kept]
             self.inserted = len(kept)
+            self._move_links(kept)
         return removed
+
+    def _move_links(self, kept: np.ndarray) -> None:
+        """Places that rows remember, after the rows at `kept` have moved to the front."""
+        moved = np.full(self.capacity + 1, -1, np.int64)  # the last one stands for -1, no successor
+        moved[kept] = np.arange(len(kept))
+        self._next[: len(kept)] = moved[self._next[: len(kept)]]
+        running = {episode: moved[rows] for episode, rows in self._running.items()}
+        self._running = {episode: rows[rows >= 0].tolist() for episode, rows in running.items() if (rows >= 0).any()}
 
     def _places(self, ages: np.ndarray) -> np.ndarray:
         """Where in the arrays the rows of these ages are."""
@@ -97,7 +137,8 @@ class Replay:
 
     def _columns(self) -> list[np.ndarray]:
         transition = [self._observations, self._next_observations, self._actions, self._rewards, self._masks, self._corrected]
-        return [*transition, self._episodes, self._numbers, *self._raw.values(), *self._next_raw.values()]
+        links = [self._episodes, self._numbers, self._steps, self._next, self._returns]
+        return [*transition, *links, *self._raw.values(), *self._next_raw.values()]
 
     def sample(self, rng: np.random.Generator, shape: int | tuple[int, ...]) -> Batch:
         """So many transitions, each drawn from all rows alike, with replacement; `(*shape, ...)` arrays of their own."""
@@ -108,18 +149,31 @@ class Replay:
         return self.rows(rng.integers(len(self), size=shape))
 
     def rows(self, ages: np.ndarray) -> Batch:
-        """The transitions at these rows, 0 being the oldest."""
+        """The transitions at these rows, 0 being the oldest, with the rewards of `n_step` steps. `imitation` is 1 for corrections."""
         places = self._places(ages)
+        rewards, discounts, last = self._look_ahead(places)
         return Batch(
             observations=self._observations.take(places, axis=0),
             actions=self._actions.take(places, axis=0),
-            rewards=self._rewards.take(places),
-            masks=self._masks.take(places),
-            next_observations=self._next_observations.take(places, axis=0),
-            corrected=self._corrected.take(places),
+            rewards=rewards,
+            masks=discounts * self._masks.take(last),
+            next_observations=self._next_observations.take(last, axis=0),
+            imitation=self._corrected.take(places),
+            bounds=self._returns.take(places),
             raw={name: column.take(places, axis=0) for name, column in self._raw.items()},
-            next_raw={name: column.take(places, axis=0) for name, column in self._next_raw.items()},
+            next_raw={name: column.take(last, axis=0) for name, column in self._next_raw.items()},
         )
+
+    def _look_ahead(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """From these rows on: the discounted sum of rewards, the discount of the last of them, and where the last one is."""
+        rewards, discounts, last = self._rewards.take(places), np.ones(places.shape, np.float32), places
+        for _ in range(self.n_step - 1):
+            following = self._next.take(last)
+            goes_on = following >= 0
+            last = np.where(goes_on, following, last)
+            discounts = np.where(goes_on, discounts * np.float32(self.discount), discounts)
+            rewards = rewards + np.where(goes_on, discounts * self._rewards.take(last), 0)
+        return rewards, discounts, last
 
 
 def _raw_columns(spec: Spec, layout: Layout, capacity: int) -> dict[str, np.ndarray]:

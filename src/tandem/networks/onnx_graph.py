@@ -142,6 +142,8 @@ def _seen(graph: _Graph, parameters: Parameters, spec: Spec, squash: str) -> str
     if not np.array_equal(columns, there):  # a part of an entry, or another order
         places = np.array([int(np.flatnonzero(there == column)[0]) for column in columns], np.int64)
         x = graph.node("Gather", x, graph.constant("columns", places), axis=1)
+    if np.any(layout.offsets):
+        x = graph.node("Sub", x, graph.number("offsets", layout.offsets[columns]))
     x = graph.node("Div", x, graph.number("scales", layout.scales[columns]))
     if squash == "tanh":
         return graph.clip(x, "observation_clip", -OBSERVATION_CLIP, OBSERVATION_CLIP)

@@ -37,6 +37,12 @@ class TrainConfig:
     """Actor steps with uniform random actions before the policy acts."""
     pretrain_steps: int = 0
     """Learner steps on the demonstrations alone before the robot moves; no policy is published before they are done."""
+    clone_steps: int = 0
+    """Updates of cloning the demonstrations before the robot moves: the policy starts as their clone. 0: it starts from random
+    parameters, or from --init-from (not in hil-serl)."""
+    critic_steps: int = 0
+    """Learner steps at the start in which only the critics learn; a policy that starts from a clone or from --init-from is not moved
+    by critics that know nothing yet (not in hil-serl)."""
     steps_per_update: int = 50
     """Learner steps between two publications of the policy."""
     replay_buffer_capacity: int = 200_000
@@ -100,8 +106,9 @@ class TrainConfig:
                 f"training would never start"
             )
         check_operator(self.operator)
-        if self.pretrain_steps and not self.demos:
-            raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
+        for name in ("pretrain_steps", "clone_steps"):
+            if getattr(self, name) and not self.demos:
+                raise ConfigError(f"{name} is {getattr(self, name)}, but there are no demonstrations to train on: give --demos FILE")
 
 
 def require_learnable(spec: Spec) -> None:

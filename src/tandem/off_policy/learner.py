@@ -18,8 +18,9 @@ import jax
 import numpy as np
 
 from tandem.agents.sac import SAC, SACConfig
-from tandem.data.mixing import DEMO_SHARE, Mixture, store
+from tandem.data.mixing import DEMO_SHARE, Imitation, Mixture, store
 from tandem.data.replay import Replay
+from tandem.data.returns import Returns
 from tandem.off_policy.config import TrainConfig
 from tandem.runs.broken import keep_batch
 from tandem.runs.episodes import EpisodeLog
@@ -54,11 +55,14 @@ class Learner:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.config, self.spec, self.agent, self._link, self._run, self._say = config, spec, agent, link, run, say
-        self.online = Replay(spec, config.replay_buffer_capacity)
-        self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)))
+        ahead, discount = agent.config.steps_ahead, agent.config.gamma
+        self.online = Replay(spec, config.replay_buffer_capacity, ahead, discount)
+        self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)), ahead, discount)
+        self._returns = Returns(discount)
         for number, step in enumerate(demos, start=-len(demos)):  # steps of the run count from 0
             self.demos.insert(step, number)
-        self._mixture = Mixture(self.demos, self.online, config.batch_size, recorded=bool(demos))
+            self._returns.add(step, self.demos)
+        self._mixture = Mixture(self.demos, self.online, config.batch_size, config.agent.return_bound, recorded=bool(demos))
         self.episodes = EpisodeLog(spec.control_hz)
         self.state = agent.init(config.seed)
         self._good_state = agent.copy(self.state)
@@ -110,7 +114,7 @@ class Learner:
 
     def store(self, step: Transition, number: int) -> None:
         """Keep a step to learn from. `number` counts all received steps from 0."""
-        store(step, number, self.online, self.demos)
+        store(step, number, self.online, self.demos, self._returns)
         self.episodes.add([step])
 
     def refill(self, steps: Iterable[Transition], discarded: set[tuple[str, int]], oldest: int) -> None:
@@ -123,8 +127,10 @@ class Learner:
                 continue
             if number >= oldest:
                 self.store(step, number)
-            elif step.intervened:
-                self.demos.insert(step, number)
+            else:
+                if step.intervened:
+                    self.demos.insert(step, number)
+                self._returns.add(step, self.demos)
 
     def forget(self, episodes: set[tuple[str, int]]) -> None:
         """A person threw these episodes away: no later batch contains them. Updates that already used them are not undone."""
@@ -133,6 +139,7 @@ class Learner:
         self.discarded |= episodes
         removed = max(self.online.forget(episodes), self.demos.forget(episodes))  # corrections are in both
         self.episodes.forget(episodes)
+        self._returns.forget(episodes)
         if not removed:
             return  # no update can have used them
         self._say(f"[LEARNER] a person threw away {len(episodes)} episodes: {removed} steps removed from the replay buffer")
@@ -146,14 +153,23 @@ class Learner:
     def update(self) -> None:
         """One learner step: `cta_ratio` critic updates, the last of them with the actor and the temperature."""
         before_actors = self.pretraining
-        batch = self._mixture.sample(self._random, self.agent.config.cta_ratio, 1.0 if before_actors else DEMO_SHARE)
-        self.state, self.metrics = self.agent.update(self.state, batch)
+        share = 1.0 if before_actors else DEMO_SHARE
+        batch = self._mixture.sample(self._random, self.agent.config.cta_ratio, share, self._imitation)
+        self.state, self.metrics = self.agent.update(self.state, batch, self.steps >= self.config.critic_steps)
         self._batch = batch
         self.steps += 1
         if self.steps % self.config.steps_per_update == 0:
             self._judge_state()
             if not before_actors:
                 self._publish()
+
+    @property
+    def _imitation(self) -> Imitation | None:
+        """How much actions of people are imitated now; None if never."""
+        agent = self.config.agent
+        left = max(0.0, 1.0 - self.steps / agent.imitation_steps)
+        weights = Imitation(demos=left * agent.demo_imitation, corrections=left * agent.imitation)
+        return weights if agent.demo_imitation or agent.imitation else None
 
     def publish(self) -> None:
         """Judge the state, then send its policy to the actors under a new version."""
@@ -163,15 +179,18 @@ class Learner:
     def _publish(self) -> None:
         self.version = self._run.next_version()
         self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
-        before, self.snapshot = self.snapshot, PolicySnapshot(self.version, self.steps, self.agent.policy_parameters(self.state))
+        before, self.snapshot = self.snapshot, PolicySnapshot(self.version, self.steps, self.agent.exploring_parameters(self.state))
         self.policy_metrics = _movement(before, self.snapshot)
         self._link.publish(self.snapshot)
         self._run.event("published", version=self.version, hash=self.snapshot.hash, learner_step=self.steps)
         self._say(f"[LEARNER] Network parameters published successfully (version {self.version}, {self.snapshot.hash})")
 
     def current_policy(self) -> PolicySnapshot:
-        """The policy of the newest state. A version names one set of parameters: what was not published gets a number of its own."""
-        if self.snapshot is not None and self.snapshot.learner_step == self.steps:
+        """The policy to evaluate and to keep: the moving average of the actor, or the newest actor where there is no average.
+
+        A version names one set of parameters: what was not published gets a number of its own.
+        """
+        if not self.config.agent.actor_average and self.snapshot is not None and self.snapshot.learner_step == self.steps:
             return self.snapshot
         return PolicySnapshot(self._run.next_version(), self.steps, self.agent.policy_parameters(self.state))
 
@@ -195,7 +214,7 @@ class Learner:
 
     def _roll_back(self, problem: str, metrics: Metrics, batch: Batch) -> None:
         self.rolled_back += 1
-        arrays = {name: array for name, array in batch._asdict().items() if name not in ("raw", "next_raw")}
+        arrays = {name: array for name, array in batch._asdict().items() if isinstance(array, np.ndarray)}
         keep_batch(self._run.broken, self.spec, self.steps, problem, metrics, arrays)
         self.state = self.agent.copy(self._good_state)
         self._say(f"[LEARNER] {problem} at step {self.steps}: back to the last good state ({self.rolled_back} times so far)")
@@ -278,11 +297,11 @@ def q_limit(spec: Spec, agent: SACConfig, temperature: float) -> float:
     limit = DIVERGED * max(abs(bound) for bound in spec.return_range)
     if not agent.backup_entropy:
         return limit
-    if agent.discount == 1.0:
+    if agent.gamma == 1.0:
         return math.inf
     narrowest = math.log(max(agent.std_min, 1e-30) * math.sqrt(2 * math.pi * math.e))
     largest_entropy = spec.action_dim * max(math.log(2), abs(narrowest))
-    return limit + agent.discount / (1 - agent.discount) * temperature * largest_entropy
+    return limit + agent.gamma / (1 - agent.gamma) * temperature * largest_entropy
 
 
 def impossible(metrics: Metrics, limit: float) -> str | None:

@@ -7,6 +7,7 @@ simulations make their next step.
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tandem.envs.registry import make_env
 from tandem.errors import ConfigError, SpecMismatch
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
+from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
@@ -36,6 +38,7 @@ def train(
     env = make_env(config.task, config.num_envs)
     require_learnable(env.spec)
     spec, demos = _resumed(config, path, env.spec) if resume else decide_spec(env.spec, config.demos, init_from, display.say)
+    config = replace(config, agent=settle(config.agent, demos, display.say))
     if config.operator in DEVICES or config.reward_source == "person":
         raise ConfigError(
             f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "

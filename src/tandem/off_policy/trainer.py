@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from tandem.acting.judge import Judge
+from tandem.agents.bc import start_as_clone
 from tandem.agents.sac import SAC
 from tandem.data.journal import Journal
 from tandem.layouts import Layout
@@ -99,6 +102,8 @@ class Trainer:
 
     def begin(self, start: PolicySnapshot | None) -> None:
         """Start a new run from random parameters or from an existing policy. The actors get the first policy after pretraining."""
+        if start is None and self.config.clone_steps:
+            start = self._clone()
         init_from, demos = None if start is None else start.hash, len(self.learner.demos)
         self.run.event("started", seed=self.config.seed, init_from=init_from, demo_transitions=demos, **this_machine())
         self.log(f"online buffer size: {len(self.learner.online)}")
@@ -109,6 +114,13 @@ class Trainer:
             self.display.waiting("training on demonstrations alone", self.learner.steps, self.config.pretrain_steps)
         self.learner.publish()
         self.log("sent initial network to actor")
+
+    def _clone(self) -> PolicySnapshot:
+        """A policy that imitates the demonstrations, to start from."""
+        self.display.waiting("cloning the demonstrations", 0, self.config.clone_steps)
+        batch = self.learner.demos.rows(np.arange(len(self.learner.demos)))
+        parameters = start_as_clone(self.config.agent, batch.observations, batch.actions, self.config.clone_steps, self.config.seed)
+        return PolicySnapshot(0, 0, parameters)
 
     def receive(self) -> int:
         """Store what arrived from the actors; each step earns `updates_per_actor_step` learner steps once training may start."""

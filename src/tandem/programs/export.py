@@ -128,7 +128,7 @@ def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
     alone = np.eye(layout.size, dtype=np.float32)  # one number at its bound, all others at 0
     edges = [np.zeros((1, layout.size)), np.ones((1, layout.size)), alone, 1000 * alone, 200 * np.ones((1, layout.size))]
     bounds = OBSERVATION_CLIP * np.concatenate([*edges, *(-edge for edge in edges)])
-    rows = np.concatenate([centre + spread * noise, bounds]).astype(np.float32) * layout.scales
+    rows = np.concatenate([centre + spread * noise, bounds]).astype(np.float32) * layout.scales + layout.offsets
     entries: Observation = {}
     for name in layout.names:
         entries[name] = rows[:, layout.columns([name])].reshape(len(rows), *spec.observation[name].shape)

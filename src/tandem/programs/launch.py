@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tandem.acting.policy import policy_to_start_from
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError, PackageMissing
 from tandem.off_policy.config import TrainConfig, require_learnable
+from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
 from tandem.programs.launcher import Launcher, LocalLauncher, Part
@@ -28,7 +30,7 @@ def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Displ
     """`tandem train`: hub, trainer and actors, as processes on this machine unless another launcher is given."""
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
-    run = _prepare(asked, config, path, display)
+    run, config = _prepare(asked, config, path, display)
     actors = [actor_part(i, _actor_arguments(config, path, i)) for i in range(asked.actors)]
     return _run(run, asked, config, display, launcher or LocalLauncher(), actors, host="127.0.0.1")
 
@@ -37,7 +39,7 @@ def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Dis
     """`tandem learner`: hub and trainer on this machine; actors join over the network."""
     if (asked.certificate is None) != (asked.key is None):
         raise ConfigError("--certificate and --key are needed together: one of them is missing")
-    run = _prepare(asked, config, path, display)
+    run, config = _prepare(asked, config, path, display)
     display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {run.token_file}")
     tls = {"certificate": asked.certificate, "key": asked.key}
     return _run(run, asked, config, display, LocalLauncher(), [], host=asked.host, timeout=asked.timeout, **tls)
@@ -78,18 +80,22 @@ def _run(
     return supervisor.supervise(hub, trainer, actors)
 
 
-def _prepare(asked: RunArgs, config: TrainConfig, path: Path, display: Display) -> RunFolder:
-    """The run folder; demonstrations or a policy that cannot be used are refused before it is made."""
+def _prepare(asked: RunArgs, config: TrainConfig, path: Path, display: Display) -> tuple[RunFolder, TrainConfig]:
+    """The run folder, and the settings with what follows from the demonstrations.
+
+    Demonstrations or a policy that cannot be used are refused before the folder is made.
+    """
     if asked.resume is not None:
-        return RunFolder.open(path)
+        return RunFolder.open(path), config
     spec = spec_for(config.task)
     require_learnable(spec)
-    spec, _ = decide_spec(spec, config.demos, asked.init_from, display.say)
+    spec, demos = decide_spec(spec, config.demos, asked.init_from, display.say)
+    config = replace(config, agent=settle(config.agent, demos, display.say))
     if asked.init_from is not None:
         policy_to_start_from(asked.init_from, spec)
     if config.wandb:
         WandB.require()
-    return RunFolder.create(path, "rlpd", config, spec)
+    return RunFolder.create(path, "rlpd", config, spec), config
 
 
 def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
