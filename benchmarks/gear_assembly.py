@@ -18,10 +18,10 @@ import tyro
 from benchmarks.plots import success_curves
 from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import wilson
-from tandem.actions import ActionLayout
 from tandem.agents.bc import BCConfig
 from tandem.data.report import inspect
 from tandem.envs.registry import make_env, make_expert, spec_for
+from tandem.layouts import ActionLayout
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train

@@ -39,10 +39,10 @@ from benchmarks.report import Report
 from tandem.acting.actor import Actor
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_env, make_expert, spec_for
+from tandem.layouts import Layout
 from tandem.link.client import ActorClient
 from tandem.link.hub import Hub
 from tandem.link.trainer_end import TrainerEnd
-from tandem.observations import Layout
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
 from tandem.programs.actor import ActorArgs, act

@@ -275,7 +275,7 @@ class Trainer:
         from tandem.agents.sac_config import SACConfig
         from tandem.data.mixing import Mixture
         from tandem.data.replay import Replay
-        from tandem.observations import Layout
+        from tandem.layouts import Layout
 
         self.agent = SAC(SACConfig(), Layout(STATE_SPEC).size, STATE_SPEC.action_dim, STATE_SPEC.return_range)
         self.state = self.agent.init(0)

@@ -5,13 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from tandem.actions import ActionLayout, axis_names, require_continuous
 from tandem.codec import pack_transition, unpack_transition
 from tandem.data.episode import EpisodeRecorder
 from tandem.data.screening import Screen
 from tandem.data.validation import Validator
 from tandem.envs.spaces import action_space
 from tandem.errors import ActionError, ConfigError
+from tandem.layouts import ActionLayout
+from tandem.learnable import require_continuous
+from tandem.teleop.axes import axes_of, axis_names
 from tandem.types import Continuous, Discrete, Entry, Spec, Step, Transition
 
 ARM = Continuous("arm", 3, unit="m", scale=(0.01, 0.01, 0.02))
@@ -94,10 +96,10 @@ def test_an_action_that_cannot_be_executed_is_refused_by_name() -> None:
 
 
 def test_axes_have_the_names_that_people_know() -> None:
-    assert LAYOUT.axes == ("x", "y", "z", "gripper") and LAYOUT.unit == "m"
-    assert ActionLayout([Continuous("action", 6)]).axes == ("x", "y", "z", "roll", "pitch", "yaw")
-    assert ActionLayout([Continuous("arm", 6), GRIPPER]).axes == (*axis_names(6), "gripper")
-    assert ActionLayout([Continuous("left", 2), Continuous("lift", 1)]).axes == ("left 0", "left 1", "lift")
+    assert axes_of(LAYOUT) == ("x", "y", "z", "gripper") and LAYOUT.unit == "m"
+    assert axes_of(ActionLayout([Continuous("action", 6)])) == ("x", "y", "z", "roll", "pitch", "yaw")
+    assert axes_of(ActionLayout([Continuous("arm", 6), GRIPPER])) == (*axis_names(6), "gripper")
+    assert axes_of(ActionLayout([Continuous("left", 2), Continuous("lift", 1)])) == ("left 0", "left 1", "lift")
 
 
 def test_a_learner_of_continuous_actions_refuses_a_choice_by_name() -> None:

@@ -11,10 +11,11 @@ PACKAGE = Path(tandem.__file__).parent
 ORDER = (
     "errors",
     "seeding",
+    "spec",
     "types",
     "codec",
-    "observations",
-    "actions",
+    "layouts",
+    "learnable",
     "files",
     "runs",
     "envs",

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tandem.errors import ConfigError
-from tandem.observations import Layout, flatten, require_roles
+from tandem.layouts import Layout, flatten
+from tandem.learnable import require_roles
 from tandem.types import Continuous, Entry, Spec
 
 SPEC = Spec(

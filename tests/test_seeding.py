@@ -11,10 +11,9 @@ import pytest
 
 from tandem.acting.actor import Actor
 from tandem.agents.sac import SACConfig
-from tandem.envs.batch import BatchEnv
+from tandem.envs.batch import BatchEnv, SimulatedEnv
 from tandem.envs.reach import Reach
 from tandem.envs.registry import make_batch, make_env, make_expert
-from tandem.envs.simulated import SimulatedEnv
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train

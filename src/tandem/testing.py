@@ -21,14 +21,13 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode
 
-from tandem.actions import ActionLayout
 from tandem.codec import pack, unpack
-from tandem.envs.batch import BatchEnv
-from tandem.envs.simulated import SimulatedEnv
+from tandem.envs.batch import BatchEnv, SimulatedEnv
 from tandem.envs.single import SingleEnv
 from tandem.envs.task import Task
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ActionError, ConfigError, RenderingUnavailable
+from tandem.layouts import ActionLayout
 from tandem.types import Observation, Step
 
 

@@ -9,13 +9,14 @@ import pytest
 
 from tandem.acting.actor import Actor
 from tandem.acting.limits import Limits
-from tandem.acting.rewards import Label, PersonReward, reward_source
-from tandem.actions import ActionLayout
+from tandem.acting.person_reward import PersonReward, reward_source
+from tandem.acting.rewards import Label
 from tandem.data.validation import Validator
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.limits import LimitSettings
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError, EnvironmentFailed
+from tandem.layouts import ActionLayout
 from tandem.link.messages import EpisodeEnd
 from tandem.teleop.operator import HandsOff
 from tandem.types import Step
@@ -43,6 +44,19 @@ def test_the_last_step_of_an_episode_keeps_the_observation_from_before_the_reset
     seen = [(step.observation["state"].tolist(), step.next_observation["state"].tolist()) for step in of_row]
     assert seen == [([e, s], [e, s + 1]) for e in (0, 1) for s in range(LENGTH)]
     assert [(step.episode, step.step, step.last) for step in of_row] == [(e, s, s == 2) for e in (0, 1) for s in range(LENGTH)]
+
+
+def test_without_operators_the_proposals_stand() -> None:
+    def life(operators: list[HandsOff]) -> list[tuple[Any, ...]]:
+        link = Link(steady(0.4))
+        actor = Actor(counters(2)[0], link, operators, source="robot", seed=3)
+        actor.begin()
+        turns(actor, LENGTH + 1)
+        assert actor.state()["operators"] == [{}] * len(operators)
+        return [(step.source, step.episode, step.step, step.action.tolist(), step.intervened) for step in link.sent]
+
+    alone = life([])
+    assert alone == life([HandsOff()] * 2) and not any(intervened for *_, intervened in alone)
 
 
 def test_the_same_holds_in_our_simulations() -> None:

@@ -10,7 +10,7 @@ from tandem.acting import control_loop
 from tandem.acting.actor import Actor
 from tandem.acting.control_loop import ControlLoop
 from tandem.acting.limits import Limits, LimitSettings
-from tandem.acting.rewards import PersonReward
+from tandem.acting.person_reward import PersonReward
 from tandem.acting.view_stream import ViewStream
 from tandem.envs.scenery import Scenery
 from tandem.link.messages import Command

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tandem.data.fitting import constant_numbers, inferred_return_range, with_fitted_scales
-from tandem.observations import flatten
+from tandem.layouts import flatten
 from tandem.types import Continuous, Entry, Spec, Transition
 
 SPEC = Spec("drive", {"state": Entry((3,)), "force": Entry(()), "known": Entry((2,), scale=0.1)}, (Continuous("a", 1),), 10, 100)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tandem.data.replay import Replay
 from tandem.errors import DataError
-from tandem.observations import flatten
+from tandem.layouts import flatten
 from tandem.types import Batch, Entry, Transition
 
 # With these scales no moment up to 5000 is clipped, so a row says exactly which moments it is made of.

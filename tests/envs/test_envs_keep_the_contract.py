@@ -9,12 +9,12 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tandem.actions import ActionLayout
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.registry import make_env
 from tandem.envs.task_env import Capabilities, TaskEnv
 from tandem.envs.wrappers import ToolFrame
 from tandem.errors import RenderingUnavailable
+from tandem.layouts import ActionLayout
 from tandem.testing import TaskEnvContract
 from tandem.types import Continuous, Entry, Observation, Spec, Step
 from tests.acting.counter_env import Counter

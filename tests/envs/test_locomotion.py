@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from tandem.actions import ActionLayout
 from tandem.envs.batch import BatchEnv
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.locomotion import RULES, Locomotion
 from tandem.envs.registry import make, make_batch
 from tandem.envs.task import Task
 from tandem.errors import ConfigError
+from tandem.layouts import ActionLayout
 from tandem.testing import TaskContract
 
 ROWS, STEPS = 3, 1100

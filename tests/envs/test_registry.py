@@ -10,13 +10,13 @@ import pytest
 
 from tandem.acting.evaluate import evaluate
 from tandem.acting.limits import settings_for
-from tandem.actions import ActionLayout
 from tandem.envs import registry
 from tandem.envs.limits import LimitSettings
 from tandem.envs.locomotion import RULES
 from tandem.envs.reach import Reach
 from tandem.envs.registry import make, make_batch, make_env, make_expert, register_task, spec_for
 from tandem.errors import ConfigError, UnknownTaskError
+from tandem.layouts import ActionLayout
 from tandem.programs.record import play_episode
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from tandem.actions import ActionLayout
 from tandem.envs.registry import make_env, spec_for
 from tandem.envs.task_env import Capabilities, TaskEnv
 from tandem.envs.wrappers import ToolFrame
 from tandem.errors import ConfigError
+from tandem.layouts import ActionLayout
 from tandem.types import Continuous, Entry, Observation, Spec, Step, first_row
 
 SPEC = Spec(

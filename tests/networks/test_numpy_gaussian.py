@@ -14,7 +14,8 @@ from tandem.agents.ppo_config import PPOConfig
 from tandem.errors import SpecMismatch
 from tandem.networks.gaussian import StdType
 from tandem.networks.normaliser import Moments, Normaliser
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
+from tandem.networks.numpy_gaussian import NumpyGaussian
+from tandem.networks.numpy_policy import NumpyPolicy, acting_policy
 from tandem.types import PolicySnapshot
 
 RAW = 30 * np.random.default_rng(0).standard_normal((128, 6), dtype=np.float32) + 5

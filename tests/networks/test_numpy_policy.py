@@ -11,9 +11,8 @@ import pytest
 from tandem.agents.sac import policy_parameters
 from tandem.errors import SpecMismatch
 from tandem.networks import numpy_policy
-from tandem.networks.mlp import ACTIVATIONS
+from tandem.networks.mlp import ACTIVATIONS, TanhGaussian
 from tandem.networks.numpy_policy import NumpyPolicy
-from tandem.networks.tanh_gaussian import TanhGaussian
 
 X = np.clip(3 * np.random.default_rng(0).standard_normal((128, 11), dtype=np.float32), -5, 5)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.networks.tanh_gaussian import LARGEST_ACTION, TanhGaussian, log_one_minus_tanh_squared, squashed_log_prob
+from tandem.networks.mlp import LARGEST_ACTION, TanhGaussian, log_one_minus_tanh_squared, squashed_log_prob
 
 KEY = jax.random.PRNGKey(0)
 log_prob, sample = jax.jit(TanhGaussian.log_prob), jax.jit(TanhGaussian.sample)

@@ -214,8 +214,8 @@ def test_a_run_stops_after_as_many_good_evaluations_as_asked(tmp_path: Path) -> 
 def test_the_first_steps_are_random_and_the_policy_acts_after_them(tmp_path: Path) -> None:
     """A policy without spread does the same in the same place, so that its actions are known again."""
     from tandem.data.journal import Journal
+    from tandem.layouts import flatten
     from tandem.networks.numpy_policy import NumpyPolicy
-    from tandem.observations import flatten
 
     agent = replace(SMALL.agent, std_min=1e-6, std_max=1e-6)
     config = replace(SMALL, agent=agent, random_steps=40, training_starts=60, max_steps=5)

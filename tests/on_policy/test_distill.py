@@ -18,7 +18,7 @@ from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.on_policy.distill import DistillArgs, DistillConfig, Teacher, distill
 from tandem.programs.export import export
 from tandem.runs.checkpoint import write_policy

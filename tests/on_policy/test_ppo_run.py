@@ -15,7 +15,7 @@ from tandem.acting.policy import PolicyOperator, act_with, load_policy
 from tandem.data.demos import load_demos
 from tandem.envs.registry import make_batch, make_env
 from tandem.errors import ConfigError, InvalidTransition, NotFinite
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.off_policy import transfer
 from tandem.off_policy.recipes import RECIPES, config_of
 from tandem.off_policy.sync import train

@@ -18,7 +18,7 @@ from tandem.agents.symmetry import Mirror, mirrored
 from tandem.envs.batch import BatchEnv
 from tandem.envs.registry import TASKS, _task, make_batch
 from tandem.errors import ConfigError
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.on_policy.mirror import mirror_for, mirror_of
 from tandem.on_policy.run import OnPolicyRun, train_ppo
 from tandem.runs.display import Display

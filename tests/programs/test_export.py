@@ -27,9 +27,9 @@ from tandem.data.journal import Journal
 from tandem.envs.reach import SPEC as REACH
 from tandem.envs.registry import make_env, make_expert
 from tandem.errors import ConfigError, FileMissing, FileUnreadable, SpecMismatch
+from tandem.layouts import Layout
 from tandem.networks import onnx_policy
 from tandem.networks.onnx_policy import OPERATORS, from_bytes, graph_hash, read_onnx
-from tandem.observations import Layout
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train

@@ -7,8 +7,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from tandem.actions import ActionLayout
 from tandem.envs.foreign import GymnasiumEnv
+from tandem.layouts import ActionLayout
 from tandem.programs.filming import film_episodes
 from tandem.teleop.operator import Still
 

@@ -9,10 +9,10 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tandem.actions import ActionLayout
 from tandem.data.demos import load_demos, read_demos
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.errors import DataError
+from tandem.layouts import ActionLayout
 from tandem.programs.record import GIVE_UP_AFTER, play_episode, record_demos
 from tandem.seeding import episode_seeds
 from tandem.teleop.operator import RandomActions

@@ -10,9 +10,9 @@ import numpy as np
 
 from tandem.data.journal import Journal
 from tandem.envs.registry import spec_for
+from tandem.layouts import Layout
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.trainer_end import TrainerEnd
-from tandem.observations import Layout
 from tandem.programs.actor import ActorArgs, act
 from tandem.types import PolicySnapshot, Spec, Transition
 from tests.waiting import wait_for

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tandem.actions import axis_names
 from tandem.errors import ConfigError, DeviceError, DeviceLost
+from tandem.teleop.axes import axis_names
 from tandem.teleop.devices import KEEPS_S, Gamepad, SpaceMouse, watch_device
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.steering import LOST_S

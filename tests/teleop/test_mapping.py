@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tandem.actions import axis_names
 from tandem.errors import ConfigError, FileMissing
+from tandem.teleop.axes import axis_names
 from tandem.teleop.mapping import DEFAULT, Mapping
 
 

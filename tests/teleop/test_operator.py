@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tandem.actions import ActionLayout
 from tandem.envs.registry import make, make_expert, tasks_with_expert
+from tandem.layouts import ActionLayout
 from tandem.teleop.operator import HandsOff, Operator, RandomActions, Still
 from tandem.types import Continuous
 

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from tandem.actions import ActionLayout
 from tandem.envs.batch import BatchEnv
 from tandem.envs.reach import Reach
 from tandem.errors import DeviceLost
+from tandem.layouts import ActionLayout
 from tandem.teleop.operator import HandsOff, Operator
 from tandem.teleop.steering import LOST_S, SMOOTH_STEPS, STRANDED_S, Reading, Steering
 from tandem.types import Continuous

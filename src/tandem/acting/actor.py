@@ -13,14 +13,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from tandem.acting.limits import Limits
+from tandem.acting.policy import OwnPolicy
 from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
-from tandem.actions import ActionLayout
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ActionError, EnvironmentFailed, SimulationDiverged
+from tandem.layouts import ActionLayout, Layout
 from tandem.link.messages import EpisodeEnd
 from tandem.networks.numpy_policy import ActingPolicy, acting_policy
-from tandem.observations import Layout
 from tandem.runs.broken import STATES_KEPT, keep_simulation
 from tandem.seeding import episode_seeds
 from tandem.teleop.operator import ResumableOperator
@@ -39,22 +39,6 @@ class ActorLink(Protocol):
     def episode_end(self, end: EpisodeEnd) -> None: ...
 
 
-class OwnActing(Protocol):
-    """Observations of all rows to actions; `reset` tells it in which rows new episodes begin."""
-
-    def __call__(self, observation: Observation) -> np.ndarray: ...
-
-    def reset(self, rows: np.ndarray | None = None) -> None: ...
-
-
-@dataclass(frozen=True)
-class OwnPolicy:
-    """A policy that the actor was started with and keeps, whatever the learner publishes."""
-
-    act: OwnActing
-    known_as: ForeignPolicy
-
-
 @dataclass(frozen=True)
 class _Made:
     """A step of the environments that is not judged yet."""
@@ -66,7 +50,7 @@ class _Made:
 
 
 class Actor:
-    """Acts in N environments at once, each with its own operator (who usually lets the policy's proposal stand).
+    """Acts in N environments at once, each with its own operator (who usually lets the policy's proposal stand), or without any.
 
     `limits` are applied last, to row 0. The action that is stored is the one that was executed.
 
@@ -139,15 +123,21 @@ class Actor:
         """One step in every row."""
         self._take_newest_policy()
         proposed = self._propose()
-        decided = [operator.decide(_row(self._observation, i), proposed[i]) for i, operator in enumerate(self._operators)]
-        actions = np.stack([action for action, _ in decided])
+        actions, by_human = self._decide(proposed)
         if self._limits is not None:
             actions[0] = self._limits(_row(self._observation, 0), actions[0])
         step = self._step_env(actions)
         self._observation = step.observation
-        self._made = _Made(actions, [by_human for _, by_human in decided], step)
+        self._made = _Made(actions, by_human, step)
         if not self.rewards.must_ask(step):
             self.settle()
+
+    def _decide(self, proposed: np.ndarray) -> tuple[np.ndarray, list[bool]]:
+        """The actions to execute, and in which rows a person chose them. Without operators the policy's proposals stand."""
+        if not self._operators:
+            return np.array(proposed), [False] * len(proposed)
+        decided = [operator.decide(_row(self._observation, i), proposed[i]) for i, operator in enumerate(self._operators)]
+        return np.stack([action for action, _ in decided]), [by_human for _, by_human in decided]
 
     @property
     def needs_label(self) -> bool:
@@ -240,7 +230,8 @@ class Actor:
             self.returns[row] = 0.0
             if self.own_policy is not None:
                 self.own_policy.act.reset(np.arange(self.env.num_envs) == row)
-            self._operators[row].reset()
+            if self._operators:
+                self._operators[row].reset()
             self._recorders[row].begin(_row(self._observation, row))
         if 0 in rows:
             self.rewards.begin()

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tandem.actions import ActionLayout
 from tandem.envs.limits import LimitSettings
 from tandem.envs.registry import registered
 from tandem.errors import ConfigError
 from tandem.files import read_toml
+from tandem.layouts import ActionLayout
 from tandem.types import Observation, Spec
 
 

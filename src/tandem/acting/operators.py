@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tandem.actions import ActionLayout
 from tandem.envs.registry import TASKS, make_corrector, registered
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError
+from tandem.layouts import ActionLayout
 from tandem.seeding import episode_seed
+from tandem.teleop.axes import axes_of
 from tandem.teleop.devices import Gamepad, SpaceMouse
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.operator import HandsOff, ResumableOperator
@@ -38,11 +39,14 @@ def check_operator(name: str) -> None:
 def make_operators(
     name: str, env: TaskEnv, seed: int, hand: Hand | None = None, manner: Manner | None = None
 ) -> tuple[list[ResumableOperator], Steering | None]:
-    """One operator for each row, and the first of them if a person may steer it, else None. `hand` is a device on this machine."""
+    """One operator for each row, and the first of them if a person may steer it, else None. `hand` is a device on this machine.
+
+    Where nobody may take over (`none`) there are no operators.
+    """
     check_operator(name)
-    inner: list[ResumableOperator] = [HandsOff()] * env.num_envs
     if name == "none":
-        return inner, None
+        return [], None
+    inner: list[ResumableOperator] = [HandsOff()] * env.num_envs
     if name == "person:scripted":
         inner = list(scripted_people(env.spec, env.num_envs, seed, manner))
     elif is_own(name):
@@ -79,5 +83,5 @@ def open_hand(name: str, spec: Spec, mapping: Path | None = None) -> Hand | None
     check_operator(name)
     if name not in DEVICES:
         return None
-    table = Mapping.load(ActionLayout.of(spec).axes, mapping)
+    table = Mapping.load(axes_of(ActionLayout.of(spec)), mapping)
     return SpaceMouse(table) if name == "spacemouse" else Gamepad(table)

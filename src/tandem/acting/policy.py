@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 
 from tandem.acting.evaluate import Evaluation
 from tandem.errors import ConfigError, SpecMismatch
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy, acting_policy
+from tandem.layouts import Layout
+from tandem.networks.numpy_gaussian import NumpyGaussian
+from tandem.networks.numpy_policy import NumpyPolicy, acting_policy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
-from tandem.observations import Layout
 from tandem.runs.checkpoint import read_policy
 from tandem.runs.folder import RunFolder
-from tandem.types import Observation, PolicySnapshot, Spec
+from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec
 
 Policy = PolicySnapshot | OnnxPolicy
 """Parameters, which can also be trained on, or an exported file, which can only act."""
@@ -97,6 +99,14 @@ def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> 
     if isinstance(chosen, OnnxPolicy):
         return Acting(chosen, spec, stochastic_seed)
     return Acting(numpy_policy(chosen), spec, stochastic_seed)
+
+
+@dataclass(frozen=True)
+class OwnPolicy:
+    """A policy that an actor was started with and keeps, whatever the learner publishes."""
+
+    act: Acting
+    known_as: ForeignPolicy
 
 
 class PolicyOperator:

@@ -1,7 +1,7 @@
 """Reward sources: who says what a step was worth, whether it ended the episode, and whether that was a success.
 
     simulation    the environment's own reward; a person may still end an episode with a label
-    person        a person's labels alone; the environment says only when its time is up
+    person        a person's labels alone; the environment says only when its time is up (`person_reward.py`)
 
 An actor holds one of them. A label is a person's judgement of the episode that row 0 is in: it ends that episode with its next step, and
 never another one. A label that comes too late is dropped.
@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
-from tandem.errors import ConfigError
 from tandem.types import Step
-
-RewardName = Literal["simulation", "person"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +58,7 @@ class RewardSource(Protocol):
     def judge(self, step: Step) -> Judged: ...
 
 
-class _TakesLabels:
+class TakesLabels:
     """Keeps the label that a person has given until the next step is judged, or the next episode begins."""
 
     def __init__(self) -> None:
@@ -73,12 +70,12 @@ class _TakesLabels:
     def give_label(self, label: Label) -> None:
         self._label = label
 
-    def _take_label(self) -> Label | None:
+    def take_label(self) -> Label | None:
         label, self._label = self._label, None
         return label
 
 
-class EnvironmentReward(_TakesLabels):
+class EnvironmentReward(TakesLabels):
     """The environment's own reward."""
 
     name = "simulation"
@@ -87,28 +84,11 @@ class EnvironmentReward(_TakesLabels):
         return False
 
     def judge(self, step: Step) -> Judged:
-        label = self._take_label()
-        return Judged(step, "the environment") if label is None else _labelled(step, label)
+        label = self.take_label()
+        return Judged(step, "the environment") if label is None else with_label(step, label)
 
 
-class PersonReward(_TakesLabels):
-    """A person's labels: no reward before one, and an episode that the environment ended waits for one. One robot only."""
-
-    name = "person"
-
-    def must_ask(self, step: Step) -> bool:
-        return bool(step.terminated[0] or step.truncated[0]) and self._label is None  # of a lost episode there is nothing to judge
-
-    def judge(self, step: Step) -> Judged:
-        nothing = step.success & False
-        unjudged = dataclasses.replace(step, reward=0.0 * step.reward, terminated=nothing, truncated=step.ended, success=nothing)
-        label = self._take_label()
-        if label is not None:
-            return _labelled(unjudged, label)
-        return Judged(unjudged, "nobody judged the last episode: it counts as cut short" if step.ended[0] else "no label yet")
-
-
-def _labelled(step: Step, label: Label) -> Judged:
+def with_label(step: Step, label: Label) -> Judged:
     """The label written over row 0. Cut short, the step keeps its reward."""
     reward, terminated, truncated, success = (part.copy() for part in (step.reward, step.terminated, step.truncated, step.success))
     terminated[0], truncated[0], success[0] = label.success is not None, label.success is None, label.success is True
@@ -116,12 +96,3 @@ def _labelled(step: Step, label: Label) -> Judged:
         reward[0] = float(label.success)
     judged = dataclasses.replace(step, reward=reward, terminated=terminated, truncated=truncated, success=success)
     return Judged(judged, f"a person: {label}", label)
-
-
-def reward_source(name: RewardName, num_envs: int = 1) -> RewardSource:
-    """The source that a configuration names."""
-    if name == "simulation":
-        return EnvironmentReward()
-    if num_envs != 1:
-        raise ConfigError(f"a person judges one robot: reward_source 'person' goes with num_envs 1, got {num_envs}")
-    return PersonReward()

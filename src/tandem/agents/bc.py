@@ -26,7 +26,7 @@ from tandem.agents.parameters import Adam, AdamState
 from tandem.agents.sac import new_actor, policy_parameters
 from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError, DataError
-from tandem.networks.tanh_gaussian import TanhGaussian
+from tandem.networks.mlp import TanhGaussian
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Parameters of networks: moved by Adam, and saved as named arrays.
+"""Parameters of networks: moved by Adam, and given away as named arrays (`saved.py` reads them again).
 
 Adam is that of Kingma and Ba (2015), with weight decay AdamW (Loshchilov and Hutter 2019). Optax computes the same numbers. Here the
 moments are finished before the parameters are touched, so that all of it happens in place; a learner step is 6 % faster for it
@@ -9,7 +9,6 @@ The name of an array is the path of its leaf in the state: `critic/members/trunk
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
@@ -18,8 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.lax import optimization_barrier
-
-from tandem.errors import FileUnreadable
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 Tree = TypeVar("Tree")
@@ -72,33 +69,9 @@ def norm(tree: object) -> Array:
 
 def to_arrays(tree: object) -> dict[str, np.ndarray]:
     """Copies of all leaves by name. The tree may be donated afterwards."""
-    return {_name(path): np.array(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    return {name_of(path): np.array(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
-def from_arrays(template: Tree, arrays: Mapping[str, np.ndarray], what: str = "the agent's state") -> Tree:
-    """A tree like the template with these values. Both must have the same leaves, shapes and types."""
-    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
-    names = [_name(path) for path, _ in leaves]
-    missing, unknown = [name for name in names if name not in arrays], sorted(set(arrays) - set(names))
-    if missing or unknown:
-        raise FileUnreadable(
-            f"{what} does not fit: {_some(missing, 'missing')}{_some(unknown, 'not known here')}"
-            f"it was saved by another version, or with another number of layers or another optimiser (`weight_decay`)"
-        )
-    for name, (_, leaf) in zip(names, leaves, strict=True):
-        if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
-            raise FileUnreadable(
-                f"{what} does not fit: '{name}' is {arrays[name].dtype} {arrays[name].shape} as saved, "
-                f"{leaf.dtype} {tuple(leaf.shape)} as configured. Likely other observation entries, hidden sizes or "
-                f"`critic_ensemble_size`: use the configuration it was saved with"
-            )
-    return jax.tree.unflatten(structure, [jnp.array(arrays[name]) for name in names])
-
-
-def _name(path: tuple) -> str:
+def name_of(path: tuple) -> str:
+    """The name of a leaf, from its path in the tree."""
     return jax.tree_util.keystr(path, simple=True, separator="/")
-
-
-def _some(names: list[str], which: str) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more} {which}; " if names else ""

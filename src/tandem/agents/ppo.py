@@ -38,13 +38,14 @@ from tandem.agents.packing import (
     pack_samples,
     unpack_samples,
 )
-from tandem.agents.parameters import Adam, from_arrays, norm, to_arrays
+from tandem.agents.parameters import Adam, norm, to_arrays
 from tandem.agents.ppo_config import PPOConfig
+from tandem.agents.saved import from_arrays
 from tandem.agents.symmetry import Mirror, with_symmetry
 from tandem.networks import gaussian
 from tandem.networks.gaussian import Gaussian
 from tandem.networks.mlp import ACTIVATIONS, Regressor
-from tandem.networks.numpy_policy import NumpyGaussian
+from tandem.networks.numpy_gaussian import NumpyGaussian
 
 Act = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 """(normalised observations (N, D), standard normal noise (N, action_dim), hidden state (N, size)) -> (actions as drawn, not clipped, new

@@ -18,9 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tandem.agents.parameters import Adam, AdamState, from_arrays, to_arrays
+from tandem.agents.parameters import Adam, AdamState, to_arrays
+from tandem.agents.saved import from_arrays
 from tandem.errors import ConfigError
-from tandem.networks.mlp import ACTIVATIONS, Embedding
+from tandem.networks.embedding import Embedding
+from tandem.networks.mlp import ACTIVATIONS
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from tandem.agents.losses import (
     td_target,
     temperature_loss,
 )
-from tandem.agents.parameters import Adam, AdamState, from_arrays, norm, to_arrays
+from tandem.agents.parameters import Adam, AdamState, norm, to_arrays
 from tandem.agents.sac_config import SACConfig
+from tandem.agents.saved import from_arrays
 from tandem.errors import ConfigError
-from tandem.networks.mlp import ACTIVATIONS, Ensemble
-from tandem.networks.tanh_gaussian import TanhGaussian
+from tandem.networks.mlp import ACTIVATIONS, Ensemble, TanhGaussian
 from tandem.types import Batch
 
 UNROLLED = 4

@@ -22,12 +22,12 @@ from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from tandem.actions import ActionLayout
 from tandem.dashboard.advice import advise, clock_words, figures, reference
 from tandem.dashboard.open_page import OpenPage, as_frame, as_json
 from tandem.dashboard.page_input import PageInput, mapping_for_page
 from tandem.dashboard.plots import in_iterations, plots
 from tandem.dashboard.series import Series
+from tandem.layouts import ActionLayout
 from tandem.link.commands import RECORD_PHASES
 from tandem.link.messages import Camera, View
 from tandem.link.remote_control import RemoteControl
@@ -35,6 +35,7 @@ from tandem.runs.events import FREQUENT
 from tandem.runs.folder import RunFolder, RunInfo
 from tandem.runs.lines import Tail
 from tandem.runs.live import ClockView, LiveView
+from tandem.teleop.axes import axes_of
 from tandem.teleop.mapping import Mapping
 
 STATE_S = 0.5
@@ -97,7 +98,7 @@ class Pages:
         self._input: PageInput | None = None
         if source.remote is not None:
             own = self._folder.mapping_file
-            self._mapping = Mapping.load(ActionLayout.of(source.info.spec).axes, mapping or (own if own.exists() else None))
+            self._mapping = Mapping.load(axes_of(ActionLayout.of(source.info.spec)), mapping or (own if own.exists() else None))
             self._input = PageInput(source.remote, self._mapping)
 
     # ---- one page

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tandem.data.hil_serl import read_hil_serl
-from tandem.data.journal import Journal, Rejected
+from tandem.data.journal import Journal
+from tandem.data.journal_questions import Rejected
 from tandem.data.validation import Validator
 from tandem.errors import DataError, FileMissing, InvalidTransition, StorageFull
 from tandem.files import sync

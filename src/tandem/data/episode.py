@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tandem.actions import ActionLayout
+from tandem.layouts import ActionLayout
 from tandem.types import Observation, Spec, Step, Transition
 
 

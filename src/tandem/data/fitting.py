@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.types import Spec, Transition
 
 PERCENTILES = 1.0, 99.0

@@ -10,35 +10,25 @@
 
 One process writes while others read. A journal that is being written has two companions
 (`-wal`, `-shm`); `finish` merges them, so that copying one file copies everything.
+
+Here steps are stored and read again. `journal_file.py` makes, opens and finishes the file, `journal_questions.py` counts what is in it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import numbers
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tandem.codec import CodecError, pack_transition, unpack_transition
-from tandem.data.journal_file import (
-    CREATE_DISCARDED,
-    FORMAT,
-    VERSION,
-    check_header,
-    connect,
-    read_meta,
-    reserve,
-    set_durability,
-    storage_error,
-    write_schema,
-)
+from tandem.data.journal_file import CREATE_DISCARDED, storage_error
+from tandem.data.journal_questions import JournalQuestions
 from tandem.data.screening import Place, Screen
 from tandem.data.validation import COUNT_LIMIT, Validator
-from tandem.errors import DataError, FileUnreadable, SpecMismatch
+from tandem.errors import FileUnreadable
 from tandem.types import Spec, Transition
 
 _PAGE_OF_ROWS = 1000
@@ -51,98 +41,13 @@ ON CONFLICT (source, seq) DO NOTHING
 """
 
 
-class Rejected(NamedTuple):
-    """A step that was kept and is not trained on."""
-
-    ord: int
-    source: str
-    seq: int
-    episode: int
-    step: int
-    reason: str
-
-
-class Source(NamedTuple):
-    """A process, or one row of it, that sent steps."""
-
-    name: str
-    steps: int
-    first_seq: int
-    last_seq: int
-
-
-class EpisodeRows(NamedTuple):
-    """The rows of an episode's accepted steps."""
-
-    source: str
-    episode: int
-    steps: int
-    first_ord: int
-    last_ord: int
-
-
-class Counts(NamedTuple):
-    accepted: int
-    rejected: int
-
-
-class Journal:
+class Journal(JournalQuestions):
     """One journal file, open for reading or for reading and writing. Use from one thread at a time."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, spec: Spec, created: str, attributes: Mapping[str, Any]):
-        self.path = path
-        self.spec = spec
-        self.created = created
-        """Local time with its offset, ISO 8601."""
-        self.attributes = attributes
-        self._connection = connection
+    def __init__(self, path: Path, connection: sqlite3.Connection, spec: Spec, created: str, attributes: Mapping[str, Any]) -> None:
+        super().__init__(path, connection, spec, created, attributes)
         self._validator = Validator(spec)
         self._screen = Screen(spec)
-
-    @classmethod
-    def create(cls, path: Path | str, spec: Spec, *, live: bool = True, **attributes: Any) -> Journal:
-        """A new file. `live`: written often and read meanwhile (WAL); otherwise each commit goes to the disk and to the one file."""
-        path = Path(path)
-        created = datetime.now().astimezone().isoformat(timespec="seconds")
-        meta = {
-            "format": FORMAT,
-            "version": str(VERSION),
-            "spec": json.dumps(spec.to_json()),
-            "created": created,
-            "attributes": json.dumps(attributes),
-        }
-        reserve(path)
-        try:
-            connection = connect(path, read_only=False)
-            try:
-                write_schema(connection, meta, live)
-            except BaseException:
-                connection.close()
-                raise
-        except sqlite3.Error as problem:
-            path.unlink(missing_ok=True)
-            raise storage_error(problem, path) from problem
-        return cls(path, connection, spec, created, attributes)
-
-    @classmethod
-    def open(cls, path: Path | str, spec: Spec | None = None, *, read_only: bool = True) -> Journal:
-        """An existing file, read-only by default. With `spec`, a file of another spec is refused."""
-        path = Path(path)
-        check_header(path)
-        try:
-            connection = connect(path, read_only)
-            try:
-                meta = read_meta(connection, path)
-                set_durability(connection)
-                journal = cls(path, connection, meta.spec, meta.created, meta.attributes)
-                if spec is not None:
-                    journal._require(spec)
-                return journal
-            except BaseException:
-                connection.close()
-                raise
-        except sqlite3.Error as problem:
-            raise storage_error(problem, path) from problem
 
     def append(self, transitions: Iterable[Transition]) -> int:
         """Store these steps in one transaction; returns how many were new. A step known already is not stored again."""
@@ -212,77 +117,6 @@ class Journal:
     def _kept(self) -> str:
         """The part of a query that leaves out discarded episodes; empty if the journal has no such table yet."""
         return _NOT_DISCARDED if self._rows("SELECT 1 FROM sqlite_master WHERE name = 'discarded'") else ""
-
-    def rejected(self, after_ord: int = 0) -> list[Rejected]:
-        rows = self._rows(
-            "SELECT ord, source, seq, episode, step, reason FROM steps WHERE ord > ? AND status = 'rejected' ORDER BY ord", (after_ord,)
-        )
-        return [Rejected(*row) for row in rows]
-
-    def counts(self, after_ord: int = 0) -> Counts:
-        found = dict(self._rows("SELECT status, count(*) FROM steps WHERE ord > ? GROUP BY status", (after_ord,)))
-        return Counts(found.get("accepted", 0), found.get("rejected", 0))
-
-    def reasons(self, limit: int = 5) -> list[tuple[str, int]]:
-        """Reasons for rejected steps with their counts, the most frequent first."""
-        query = "SELECT reason, count(*) AS n FROM steps WHERE status = 'rejected' GROUP BY reason ORDER BY n DESC LIMIT ?"
-        return [(str(reason), count) for reason, count in self._rows(query, (limit,))]
-
-    def sources(self) -> list[Source]:
-        """All sources with their counts. A source without gaps has last seq + 1 steps."""
-        return [Source(*row) for row in self._rows("SELECT source, count(*), min(seq), max(seq) FROM steps GROUP BY source")]
-
-    def episodes(self, count: int, *, before: int = 0) -> list[EpisodeRows]:
-        """The `count` episodes that began last, newest first; with `before`, only those that began before that row."""
-        query = (
-            "SELECT source, episode, count(*), min(ord) AS first, max(ord) FROM steps WHERE status = 'accepted' "
-            "GROUP BY source, episode HAVING first < ? ORDER BY first DESC LIMIT ?"
-        )
-        return [EpisodeRows(*row) for row in self._rows(query, (before or COUNT_LIMIT, count))]
-
-    def episode(self, source: str, episode: int, *, between: tuple[int, int] = (0, COUNT_LIMIT)) -> list[Transition]:
-        """Its accepted steps in order. `between`: the rows to search, if known, which is faster."""
-        query = "SELECT ord, seq, record FROM steps WHERE source = ? AND episode = ? AND ord BETWEEN ? AND ? AND status = 'accepted'"
-        rows = self._rows(f"{query} ORDER BY seq", (source, episode, *between))
-        return [self._decoded(number, source, seq, record) for number, seq, record in rows]
-
-    def last_ord(self) -> int:
-        """The bookmark after everything stored so far."""
-        [(last,)] = self._rows("SELECT max(ord) FROM steps")
-        return last or 0
-
-    def check(self) -> None:
-        """Read every page, so that a damaged file is found now and not during use."""
-        [(verdict,), *_] = self._rows("PRAGMA quick_check(1)")
-        if verdict != "ok":
-            raise FileUnreadable(f"{self.path} is damaged ({verdict}). Restore it from a copy.")
-
-    def finish(self) -> None:
-        """Merge it into one file and close it. No other process may have it open."""
-        try:
-            [(mode,)] = self._rows("PRAGMA journal_mode = DELETE")
-        except DataError as problem:
-            raise DataError(f"{self.path} cannot be finished: {problem}") from None
-        if mode != "delete":
-            raise DataError(f"{self.path} cannot be finished: another process has it open. Close that process first.")
-        self.close()
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _require(self, spec: Spec) -> None:
-        differences = spec.data_difference(self.spec)
-        if differences:
-            raise SpecMismatch(
-                f"{self.path} was recorded with another spec than the task '{spec.task}' has: {'; '.join(differences)} "
-                "(here: the task, there: the file). Record it again with this task, or use the task it was recorded with."
-            )
 
     def _row(self, transition: Transition) -> tuple[Any, ...]:
         _require_name(transition.source, transition.seq)

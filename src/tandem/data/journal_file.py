@@ -1,15 +1,17 @@
-"""A journal as an SQLite file: header, schema, meta data, and errors that say what to do."""
+"""A journal as an SQLite file: made, opened, checked and finished; header, schema, meta data, and errors that say what to do."""
 
 from __future__ import annotations
 
 import errno
 import json
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from tandem.errors import DataError, FileMissing, FileUnreadable, StorageFull
+from tandem.errors import DataError, FileMissing, FileUnreadable, SpecMismatch, StorageFull
 from tandem.types import Spec
 
 FORMAT = "tandem-journal"
@@ -45,6 +47,101 @@ class Meta(NamedTuple):
     spec: Spec
     created: str
     attributes: dict[str, Any]
+
+
+class JournalFile(ABC):
+    """The file of a journal and the connection to it."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, spec: Spec, created: str, attributes: Mapping[str, Any]) -> None:
+        self.path = path
+        self.spec = spec
+        self.created = created
+        """Local time with its offset, ISO 8601."""
+        self.attributes = attributes
+        self._connection = connection
+
+    @classmethod
+    def create(cls, path: Path | str, spec: Spec, *, live: bool = True, **attributes: Any) -> Self:
+        """A new file. `live`: written often and read meanwhile (WAL); otherwise each commit goes to the disk and to the one file."""
+        path = Path(path)
+        created = datetime.now().astimezone().isoformat(timespec="seconds")
+        meta = {
+            "format": FORMAT,
+            "version": str(VERSION),
+            "spec": json.dumps(spec.to_json()),
+            "created": created,
+            "attributes": json.dumps(attributes),
+        }
+        reserve(path)
+        try:
+            connection = connect(path, read_only=False)
+            try:
+                write_schema(connection, meta, live)
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as problem:
+            path.unlink(missing_ok=True)
+            raise storage_error(problem, path) from problem
+        return cls(path, connection, spec, created, attributes)
+
+    @classmethod
+    def open(cls, path: Path | str, spec: Spec | None = None, *, read_only: bool = True) -> Self:
+        """An existing file, read-only by default. With `spec`, a file of another spec is refused."""
+        path = Path(path)
+        check_header(path)
+        try:
+            connection = connect(path, read_only)
+            try:
+                meta = read_meta(connection, path)
+                set_durability(connection)
+                journal = cls(path, connection, meta.spec, meta.created, meta.attributes)
+                if spec is not None:
+                    journal._require(spec)
+                return journal
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.Error as problem:
+            raise storage_error(problem, path) from problem
+
+    def check(self) -> None:
+        """Read every page, so that a damaged file is found now and not during use."""
+        [(verdict,), *_] = self._rows("PRAGMA quick_check(1)")
+        if verdict != "ok":
+            raise FileUnreadable(f"{self.path} is damaged ({verdict}). Restore it from a copy.")
+
+    def finish(self) -> None:
+        """Merge it into one file and close it. No other process may have it open."""
+        try:
+            [(mode,)] = self._rows("PRAGMA journal_mode = DELETE")
+        except DataError as problem:
+            raise DataError(f"{self.path} cannot be finished: {problem}") from None
+        if mode != "delete":
+            raise DataError(f"{self.path} cannot be finished: another process has it open. Close that process first.")
+        self.close()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _require(self, spec: Spec) -> None:
+        differences = spec.data_difference(self.spec)
+        if differences:
+            raise SpecMismatch(
+                f"{self.path} was recorded with another spec than the task '{spec.task}' has: {'; '.join(differences)} "
+                "(here: the task, there: the file). Record it again with this task, or use the task it was recorded with."
+            )
+
+    @abstractmethod
+    def _rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
+        """All rows that a query finds."""
+        ...
 
 
 def reserve(path: Path) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tandem.errors import DataError
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.types import Batch, Observation, Spec, Transition
 
 

@@ -15,9 +15,9 @@ from typing import NamedTuple
 import msgpack
 import numpy as np
 
-from tandem.actions import ActionLayout
 from tandem.codec import pack_transition
 from tandem.data.validation import COUNT_LIMIT
+from tandem.layouts import ActionLayout
 from tandem.types import Spec, Transition
 
 MAX_BYTES = 16 * 2**10

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from tandem.actions import ActionLayout
-from tandem.types import Entry, Observation, Spec, Transition
+from tandem.data.rejection import array_reason, observation_reason
+from tandem.layouts import ActionLayout
+from tandem.types import Entry, Spec, Transition
 
 COUNT_LIMIT = 2**53
 """Episode and step numbers stay below this: exact in any language that may read the file."""
@@ -17,7 +18,7 @@ class Validator:
     """Says of each step of one spec why it cannot be used, naming entry and index.
 
     A sound step pays for one finiteness test over all its numbers together; only a step that
-    fails anything is checked entry by entry, to name the place.
+    fails anything is checked entry by entry (`rejection.py`), to name the place.
     """
 
     def __init__(self, spec: Spec):
@@ -30,9 +31,10 @@ class Validator:
         if self._sound(transition):
             return None
         return (
-            self._observation_reason(transition.observation, "observation")
-            or self._observation_reason(transition.next_observation, "next_observation")
-            or self._action_reason(transition.action)
+            observation_reason(transition.observation, self._entries, "observation")
+            or observation_reason(transition.next_observation, self._entries, "next_observation")
+            or array_reason(transition.action, self._action, "action")
+            or self._layout.problem(transition.action)
             or _number_reason(transition)
         )
 
@@ -58,37 +60,6 @@ class Validator:
         except (KeyError, AttributeError, TypeError):
             return False
 
-    def _observation_reason(self, observation: Observation, which: str) -> str | None:
-        missing = sorted(self._entries.keys() - observation.keys())
-        if missing:
-            return f"{which} entry '{missing[0]}' is missing"
-        unknown = sorted(observation.keys() - self._entries.keys())
-        if unknown:
-            return f"{which} entry '{unknown[0]}' is not in the spec, which has {sorted(self._entries)}"
-        for name, entry in self._entries.items():
-            reason = _array_reason(observation[name], entry, f"{which} entry '{name}'")
-            if reason:
-                return reason
-        return None
-
-    def _action_reason(self, action: np.ndarray) -> str | None:
-        return _array_reason(action, self._action, "action") or self._layout.problem(action)
-
-
-def _array_reason(array: np.ndarray, entry: Entry, what: str) -> str | None:
-    if not isinstance(array, np.ndarray):
-        return f"{what} is a {type(array).__name__}, not an array"
-    if array.shape != entry.shape:
-        return f"{what} has shape {array.shape}, the spec says {entry.shape}"
-    if not np.can_cast(array.dtype, entry.dtype, casting="same_kind"):
-        return f"{what} has dtype {array.dtype}, which cannot become {entry.dtype}"
-    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf here, and is named as such
-        cast = array.astype(entry.dtype)
-    bad = np.argwhere(~np.isfinite(cast))
-    if len(bad):
-        return f"{what} has {float(cast[tuple(bad[0])])} at {_index_text(bad[0])}"
-    return None
-
 
 def _number_reason(transition: Transition) -> str | None:
     reward = transition.reward
@@ -107,7 +78,3 @@ def _number_reason(transition: Transition) -> str | None:
         if not lowest <= count < COUNT_LIMIT:
             return f"{name} is {count}, expected a count from {lowest}"
     return None
-
-
-def _index_text(index: np.ndarray) -> str:
-    return f"[{', '.join(str(i) for i in index)}]"

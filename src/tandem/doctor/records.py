@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tandem.data.demos import PARTIAL_SUFFIX, Recording, read_demos
-from tandem.data.journal import Journal, Source
+from tandem.data.journal import Journal
+from tandem.data.journal_questions import Source
 from tandem.data.report import Report, report_on
 from tandem.data.validation import Validator
 from tandem.doctor import limits

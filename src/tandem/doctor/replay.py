@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tandem.errors import ActionError, FileUnreadable, SimulationDiverged
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.runs.broken import read_broken
 from tandem.types import OBSERVATION_CLIP, Spec
 

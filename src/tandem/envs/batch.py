@@ -1,14 +1,15 @@
-"""N simulations of one task stepped together, as a Gymnasium vector environment.
+"""N simulations of one task stepped together: `BatchEnv` for PPO, `SimulatedEnv` for everything that acts.
 
-In the default mode a row that ends starts its next episode in the same step: the observation returned is the
+`BatchEnv` is a Gymnasium vector environment. A row that ends starts its next episode in the same step: the observation returned is the
 first of the new episode, and `info["final_obs"]` is what the step really led to (for every row, ended or not).
-With `AutoresetMode.DISABLED` an ended row stands still until it is reset: `SimulatedEnv` uses that, for everything but PPO.
+With `AutoresetMode.DISABLED` an ended row stands still until it is reset: so `SimulatedEnv`, which is a `TaskEnv`, uses it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,11 +19,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from tandem.actions import ActionLayout
+from tandem.envs.physics import BatchPhysics, Physics, camera_names
+from tandem.envs.rendering import Camera
 from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task import ALL, Rows, Task
+from tandem.envs.task_env import Capabilities
 from tandem.errors import ConfigError, SimulationDiverged
-from tandem.types import Observation
+from tandem.layouts import ActionLayout
+from tandem.types import Observation, Spec, Step
 
 
 class BatchEnv(VectorEnv):
@@ -121,7 +125,7 @@ class BatchEnv(VectorEnv):
         self._elapsed[:] = steps
 
     def figures(self) -> dict[str, float]:
-        return self.task.figures()
+        return {} if self.task.figures is None else self.task.figures()
 
     def _begin(self, rows: np.ndarray) -> None:
         chosen: Rows = ALL if len(rows) == self.num_envs else rows
@@ -187,6 +191,66 @@ class BatchEnv(VectorEnv):
         for stream, saved in zip(self.streams, _saved_streams(state["streams"]), strict=True):
             stream.bit_generator.state = saved
         return {name: array.copy() for name, array in self._last.items()}
+
+
+class SimulatedEnv:
+    """`num_envs` simulations of a task as a `TaskEnv`, reset only when asked. `camera` and `size` are those of `render`."""
+
+    def __init__(
+        self, task: Task, num_envs: int = 1, *, num_threads: int = 0, camera: str | None = None, size: tuple[int, int] = (640, 480)
+    ) -> None:
+        self.batch = BatchEnv(task, num_envs, num_threads=num_threads, autoreset=AutoresetMode.DISABLED)
+        self.spec: Spec = task.spec
+        self.num_envs = num_envs
+        self.capabilities = Capabilities(saves=True, renders=True, cameras=camera_names(self.batch.model))
+        self._camera_name, self._size = camera, size
+        self._camera: Camera | None = None
+
+    def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
+        chosen = np.arange(self.num_envs) if rows is None else np.asarray(rows, int)
+        if seeds is not None and len(seeds) != len(chosen):
+            raise ConfigError(f"reset of {len(chosen)} simulations of '{self.spec.task}' got {len(seeds)} seeds; give one for each")
+        for row, seed in zip(chosen, seeds or (), strict=False):
+            if seed is not None:
+                self.batch.streams[row] = np.random.default_rng(seed)
+        return self.batch.begin(chosen)
+
+    def step(self, action: np.ndarray) -> Step:
+        began = time.perf_counter()
+        observation, reward, terminated, truncated, info = self.batch.step(action)
+        return Step(
+            observation,
+            reward,
+            terminated,
+            truncated,
+            info["success"],
+            success_known=self.spec.return_range is not None,
+            reward_terms=info.get("reward_terms", {}),
+            seconds=time.perf_counter() - began,
+        )
+
+    def halt(self, reason: str) -> None:
+        """A simulation moves only inside of `step`."""
+
+    def state(self) -> dict[str, Any]:
+        return self.batch.state()
+
+    def restore(self, state: dict[str, Any]) -> Observation:
+        return self.batch.restore(state)
+
+    def render(self) -> np.ndarray:
+        if self._camera is None:
+            self._camera = Camera(self.batch.batch, self._camera_name, self._size)
+        return self._camera.picture(0)
+
+    def physics(self) -> Physics:
+        return BatchPhysics(self.batch.batch)
+
+    def close(self) -> None:
+        if self._camera is not None:
+            self._camera.close()
+            self._camera = None
+        self.batch.close()
 
 
 _LOW_BITS = 2**64 - 1

@@ -22,12 +22,12 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from tandem.actions import ActionLayout
 from tandem.envs.declared import ATTRIBUTE, Declaration, declaration
 from tandem.envs.physics import GymnasiumPhysics, Physics, camera_names
 from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task_env import Capabilities
 from tandem.errors import ConfigError, EnvironmentFailed, RenderingUnavailable, TandemError
+from tandem.layouts import ActionLayout
 from tandem.types import Continuous, Entry, Observation, Spec, Step, Symmetry
 
 if TYPE_CHECKING:

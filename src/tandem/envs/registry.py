@@ -182,7 +182,7 @@ def make_env(
     entry = registered(name)
     if entry is not None:
         task = _task(entry, name, reward)
-        from tandem.envs.simulated import SimulatedEnv  # needs mujoco.batch
+        from tandem.envs.batch import SimulatedEnv  # needs mujoco.batch
 
         return SimulatedEnv(task, num_envs, num_threads=num_threads, camera=camera or entry.camera, size=size)
     if is_served(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gymnasium
 import numpy as np
 
-from tandem.actions import ActionLayout
+from tandem.layouts import ActionLayout
 from tandem.types import Entry, Spec
 
 

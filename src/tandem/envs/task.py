@@ -10,28 +10,21 @@ Row i draws from its own random stream only, so that it does the same alone as a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tandem.envs.rows import ALL as ALL
+from tandem.envs.rows import Rows as Rows
+from tandem.envs.rows import ids as ids
 from tandem.errors import ConfigError
 from tandem.types import Observation, Spec, Symmetry
 
 if TYPE_CHECKING:
     import mujoco
     import mujoco.batch
-
-Rows = slice | np.ndarray
-"""Which simulations: `ALL`, or their indices in rising order."""
-
-ALL = slice(None)
-
-
-def ids(rows: Rows) -> np.ndarray | None:
-    """The same rows in the form that `mujoco.batch` takes."""
-    return None if isinstance(rows, slice) else rows
 
 
 @dataclass(frozen=True)
@@ -69,6 +62,9 @@ class Task(ABC):
     symmetry: Symmetry | None = None
     """A mirror in which the physics, the reward and the end of an episode are the same; tests hold it to that."""
 
+    figures: Callable[[], dict[str, float]] | None = None
+    """Gives values worth logging besides the reward, such as the difficulty of a curriculum; None for a task that has none."""
+
     @abstractmethod
     def build(self) -> mujoco.MjModel:
         """The physics, compiled."""
@@ -99,7 +95,3 @@ class Task(ABC):
     @abstractmethod
     def memory(self) -> dict[str, np.ndarray]:
         """Live arrays, a row per simulation, that with the physics' state make an open episode whole (for resuming)."""
-
-    def figures(self) -> dict[str, float]:
-        """Values worth logging besides the reward, such as the difficulty of a curriculum."""
-        return {}

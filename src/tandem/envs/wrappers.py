@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tandem.actions import ActionLayout
 from tandem.envs.physics import Physics
 from tandem.envs.rotations import compose, quat_conjugate, rotate, rotvec_to_quat
 from tandem.envs.task_env import Capabilities, TaskEnv
 from tandem.errors import ConfigError
+from tandem.layouts import ActionLayout
 from tandem.types import Observation, Spec, Step
 
 

@@ -46,7 +46,8 @@ from tandem.link.fields import (
     make_frame,
 )
 from tandem.link.steps import Steps
-from tandem.types import PolicySnapshot, policy_kind
+from tandem.runs.policy_kind import policy_kind
+from tandem.types import PolicySnapshot
 
 PROTOCOL = 3
 """Both ends must have the same one. Any change of a message is a new number."""

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tandem.data.journal import Journal, Rejected
+from tandem.data.journal import Journal
+from tandem.data.journal_questions import Rejected
 from tandem.errors import DataError, FileUnreadable, StorageFull
 from tandem.link.messages import BadFrame, EpisodeEnd, parse
 from tandem.link.steps import EPISODE_END, Record

@@ -1,4 +1,4 @@
-"""Dense networks: layers, MLPs with a head, ensembles of them. Inputs are `(batch, features)`.
+"""Dense networks: layers, MLPs, and the heads on them: values, ensembles of values, SAC's policy. Inputs are `(batch, features)`.
 
 The gradients of `elu`, `affine` and `layer_norm` are written out by hand, in a form that XLA's CPU backend computes fast (a quarter of the
 time of an update, measured with `benchmarks/learner.py`). All choices made for a CPU are in this file: these gradients with their barriers,
@@ -38,6 +38,9 @@ elu.defvjp(_elu_forward, _elu_backward)
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "relu": jax.nn.relu, "swish": jax.nn.swish, "elu": elu}
 """By their names in a configuration. `numpy_policy.ACTIVATIONS` has the same order."""
 LAYER_NORM_EPSILON = 1e-6
+LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
+LARGEST_ACTION = 1 - 2**-20
+"""Larger actions are clipped to this one: exactly 1 is tanh of infinity. The number is exact in float32, or its atanh would not be."""
 Init = Literal["xavier", "orthogonal", "torch"]
 """Initialisation of weights: Xavier uniform, orthogonal, or that of PyTorch's `nn.Linear` (biases too)."""
 
@@ -116,21 +119,6 @@ class MLP(eqx.Module):
         return x
 
 
-class Embedding(eqx.Module):
-    """An MLP with a linear head of several outputs."""
-
-    trunk: MLP
-    head: Dense
-
-    def __init__(self, key: Array, inputs: int, hidden: Sequence[int], outputs: int, *, activation: str, init: Init = "torch"):
-        trunk_key, head_key = jax.random.split(key)
-        self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=False, init=init)
-        self.head = Dense(head_key, hidden[-1], outputs, init=init)
-
-    def __call__(self, x: Array) -> Array:
-        return self.head(self.trunk(x))
-
-
 class Regressor(eqx.Module):
     """An MLP with a linear head of one output: a value network."""
 
@@ -192,6 +180,67 @@ class Ensemble(eqx.Module):
     def subset(self, indices: Array) -> Ensemble:
         """An ensemble of these members alone; the others are not computed."""
         return jax.tree.map(lambda array: array[indices], self)
+
+
+class TanhGaussian(eqx.Module):
+    """A distribution over actions in (-1, 1): a = tanh(u), u ~ N(mean(x), std(x)); `std_range` bounds std."""
+
+    trunk: MLP
+    mean: Dense
+    log_std: Dense
+    std_range: tuple[float, float] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        key: Array,
+        inputs: int,
+        action_dim: int,
+        hidden: Sequence[int],
+        *,
+        activation: str = "tanh",
+        layer_norm: bool = True,
+        std_range: tuple[float, float] = (1e-5, 5.0),
+    ):
+        trunk_key, mean_key, std_key = jax.random.split(key, 3)
+        self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=layer_norm)
+        self.mean = Dense(mean_key, hidden[-1], action_dim)
+        self.log_std = Dense(std_key, hidden[-1], action_dim)
+        self.std_range = std_range
+
+    def __call__(self, x: Array) -> tuple[Array, Array]:
+        """Mean and log-std of the Gaussian, `(batch, action_dim)` each."""
+        h = self.trunk(x)
+        low, high = np.log(self.std_range)
+        return self.mean(h), jnp.clip(self.log_std(h), low, high)
+
+    def sample(self, x: Array, key: Array) -> tuple[Array, Array]:
+        """Actions `(batch, action_dim)`, differentiable in the parameters, and their log-probabilities `(batch,)`."""
+        mean, log_std = self(x)
+        noise = jax.random.normal(key, mean.shape)
+        u = mean + jnp.exp(log_std) * noise
+        return jnp.tanh(u), squashed_log_prob(u, noise, log_std)
+
+    def log_prob(self, x: Array, actions: Array) -> Array:
+        """Log-density of given actions, `(batch,)`."""
+        mean, log_std = self(x)
+        u = jnp.arctanh(jnp.clip(actions, -LARGEST_ACTION, LARGEST_ACTION))
+        return squashed_log_prob(u, (u - mean) / jnp.exp(log_std), log_std)
+
+    def mode(self, x: Array) -> Array:
+        """The squashed mean: the action without exploration."""
+        return jnp.tanh(self(x)[0])
+
+
+def squashed_log_prob(u: Array, noise: Array, log_std: Array) -> Array:
+    """log π(tanh u) = Σᵢ log N(uᵢ) - log(1 - tanh² uᵢ), for u = mean + std · noise."""
+    assert u.shape == noise.shape == log_std.shape, (u.shape, noise.shape, log_std.shape)
+    gaussian = -0.5 * noise**2 - log_std - LOG_SQRT_2PI
+    return (gaussian - log_one_minus_tanh_squared(u)).sum(axis=-1)
+
+
+def log_one_minus_tanh_squared(u: Array) -> Array:
+    """log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u)): exact where 1 - tanh² u itself would round to 0 (|u| > 9)."""
+    return 2 * (np.log(2) - u - jax.nn.softplus(-2 * u))
 
 
 def drop(x: Array, rate: float, key: Array) -> Array:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tandem.errors import SpecMismatch
-from tandem.networks.numpy_policy import NumpyGaussian, no_policy
+from tandem.networks.numpy_gaussian import NumpyGaussian
+from tandem.networks.numpy_policy import no_policy
 
 Layer = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(Inputs (rows, inputs), hidden state) -> new hidden state."""

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from tandem.actions import ActionLayout
 from tandem.errors import ConfigError
-from tandem.networks.numpy_policy import LAYER_NORM_EPSILON, LOG_STD_SOFTNESS
+from tandem.layouts import ActionLayout, Layout
+from tandem.networks.numpy_gaussian import LOG_STD_SOFTNESS
+from tandem.networks.numpy_policy import LAYER_NORM_EPSILON
 from tandem.networks.numpy_recurrent import NumpyRecurrent
-from tandem.observations import Layout
 from tandem.types import OBSERVATION_CLIP, PolicyKind, PolicySnapshot, Spec
 
 OPSET = 17

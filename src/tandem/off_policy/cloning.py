@@ -15,7 +15,7 @@ from tandem.agents.bc import BCConfig, clone
 from tandem.agents.sac_config import SACConfig
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.off_policy.config import require_learnable
 from tandem.off_policy.run_spec import decide_spec
 from tandem.runs.checkpoint import write_policy

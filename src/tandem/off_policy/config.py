@@ -10,10 +10,9 @@ import tyro
 
 from tandem.acting.judge import check_share
 from tandem.acting.operators import check_operator
-from tandem.actions import require_continuous
 from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError
-from tandem.observations import require_roles
+from tandem.learnable import require_continuous, require_roles
 from tandem.types import Spec
 
 

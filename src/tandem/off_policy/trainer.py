@@ -18,7 +18,7 @@ from tandem.acting.judge import Judge
 from tandem.agents.bc import start_as_clone
 from tandem.agents.sac import SAC
 from tandem.data.journal import Journal
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.learner import Learner, LearnerLink
 from tandem.runs.campaign import Campaign, Progress, StopRules

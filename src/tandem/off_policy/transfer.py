@@ -23,8 +23,9 @@ from tandem.acting.policy import policy_to_start_from
 from tandem.agents.bc import BCConfig, clone
 from tandem.agents.sac_config import SACConfig
 from tandem.envs.registry import make_batch
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
-from tandem.observations import Layout
+from tandem.layouts import Layout
+from tandem.networks.numpy_gaussian import NumpyGaussian
+from tandem.networks.numpy_policy import NumpyPolicy
 from tandem.seeding import episode_seeds
 from tandem.types import PolicySnapshot, Spec
 

@@ -1,4 +1,17 @@
-"""From a rollout to samples: advantages and returns, from the values of the networks before they learn from it."""
+"""From a rollout to samples: advantages and returns, from the values of the networks before they learn from it.
+
+A worked example with γ = λ = 1/2: one environment, three steps, rewards of 1, V = 8 4 2 of the observations before the steps, and V = 6
+of the one after the last step. V(next) is the value of the state after a step, before any reset:
+
+    δ_t = r_t + γ V(next) - V(s_t)         no V(next) where the task ended
+    A_t = δ_t + γ λ A_{t+1}                no A_{t+1} where the episode ended, for whatever reason
+
+    nothing ends:                                    δ = -5 -2  2      A = -5.375 -1.5  2
+    step 1 ends the task:                            δ = -5 -3  2      A = -5.75  -3    2
+    time runs out at step 1, in a state worth 10:    δ = -5  2  2      A = -4.5    2    2
+
+The 10 is V of the last observation before the reset: not of the first one after it (2), and not of the one before the step (4).
+"""
 
 from __future__ import annotations
 
@@ -10,15 +23,62 @@ import numpy as np
 
 from tandem.agents.packing import PPOState, Samples, Sequences
 from tandem.agents.ppo import PPO
-from tandem.data.rollout import Rollout, advantages, explained_variance, normalised
 from tandem.errors import NotFinite
 from tandem.networks.normaliser import Moments, RewardScaler
-from tandem.on_policy.collector import reset_memory
+from tandem.on_policy.collector import Rollout, reset_memory
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.types import Metrics, Spec
 
 LARGEST_RETURN = 1e18
 """The square of a larger return overflows float32."""
+
+
+def advantages(
+    rewards: np.ndarray,
+    values: np.ndarray,
+    next_values: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    gamma: float,
+    lam: float,
+) -> np.ndarray:
+    """Generalised advantage estimates (Schulman et al. 2016), all `(T, N)`; `next_values[t]` is V of what step t led to, before a reset."""
+    shape = rewards.shape
+    assert len(shape) == 2, shape
+    assert all(array.shape == shape for array in (values, next_values, terminated, truncated)), "one number per step and environment"
+    with np.errstate(over="ignore", invalid="ignore"):  # an overflow gives inf or NaN, which the caller checks
+        return _scan(rewards, values, next_values, terminated, truncated, gamma, lam)
+
+
+def _scan(
+    rewards: np.ndarray,
+    values: np.ndarray,
+    next_values: np.ndarray,
+    terminated: np.ndarray,
+    truncated: np.ndarray,
+    gamma: float,
+    lam: float,
+) -> np.ndarray:
+    delta = rewards + gamma * np.where(terminated, 0.0, next_values) - values
+    carried = gamma * lam * ~(terminated | truncated)
+    result = np.empty(delta.shape, np.float32)
+    following = np.zeros(delta.shape[1], np.float32)
+    for t in reversed(range(len(delta))):
+        following = delta[t] + carried[t] * following
+        result[t] = following
+    return result
+
+
+def normalised(a: np.ndarray) -> np.ndarray:
+    """Mean 0 and std 1 over the whole batch, as rsl_rl does it; where all are equal, 0."""
+    mean = a.mean(dtype=np.float64)
+    return ((a - mean) / (a.std(dtype=np.float64, ddof=min(1, a.size - 1)) + 1e-8)).astype(np.float32)
+
+
+def explained_variance(values: np.ndarray, returns: np.ndarray) -> float:
+    """1: the values predict the returns exactly; 0: no better than their mean; below 0: worse."""
+    variance = float(np.var(returns, dtype=np.float64))
+    return float("nan") if variance == 0 else 1 - float(np.var(returns - values, dtype=np.float64)) / variance
 
 
 class Estimate(NamedTuple):

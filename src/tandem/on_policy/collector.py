@@ -1,24 +1,121 @@
-"""Collects rollouts for PPO: T steps in N environments, with a check for NaN and infinite values at every step."""
+"""Collects rollouts for PPO: `[T, N]` steps of N environments, with a check for NaN and infinite values at every step."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from tandem.agents.ppo import Act
 from tandem.agents.symmetry import Mirror
-from tandem.data.rollout import Rollout, Shape
 from tandem.envs.task_env import RolloutEnv
-from tandem.errors import ConfigError, NotFinite
+from tandem.errors import ConfigError, InvalidTransition, NotFinite
+from tandem.layouts import Layout
 from tandem.networks.normaliser import Moments, Normaliser
-from tandem.observations import Layout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.episodes import BatchEpisodes
 from tandem.seeding import episode_seeds
 from tandem.types import Metrics, Observation
+
+
+class Cuts(NamedTuple):
+    """Time-outs: when, in which environment, and the last observation before the reset."""
+
+    steps: np.ndarray
+    """(cuts,)"""
+    rows: np.ndarray
+    """(cuts,)"""
+    observations: np.ndarray
+    """(cuts, D)"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How much a rollout holds."""
+
+    num_steps: int
+    num_envs: int
+    observation_dim: int
+    action_dim: int
+    memory_dim: int = 0
+    """Size of the policy's hidden state per environment."""
+
+
+class Rollout:
+    """Storage for `num_steps` steps of `num_envs` environments, used again for every rollout. Everything put in is copied."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        lead = shape.num_steps, shape.num_envs
+        self.observations = np.empty((*lead, shape.observation_dim), np.float32)
+        self.actions = np.empty((*lead, shape.action_dim), np.float32)
+        self.rewards = np.empty(lead, np.float32)
+        self.terminated, self.truncated = np.empty(lead, bool), np.empty(lead, bool)
+        self.memory = np.zeros((shape.num_envs, shape.memory_dim), np.float32)
+        """The policy's hidden state before the first step."""
+        self.clear()
+
+    def clear(self) -> None:
+        self.steps = 0
+        self._cuts: list[Cuts] = []
+
+    @property
+    def full(self) -> bool:
+        return self.steps == self.shape.num_steps
+
+    def add(
+        self,
+        observations: np.ndarray,
+        actions: np.ndarray,
+        rewards: np.ndarray,
+        terminated: np.ndarray,
+        truncated: np.ndarray,
+        final_observations: np.ndarray | None,
+    ) -> None:
+        """One step of all environments. `final_observations` `(cuts, D)` are those of the rows that were truncated, in order."""
+        self.check(rewards, terminated, truncated)
+        t = self.steps
+        self.observations[t], self.actions[t], self.rewards[t] = observations, actions, rewards
+        self.terminated[t], self.truncated[t] = terminated, truncated
+        if final_observations is not None and len(final_observations):
+            rows = np.flatnonzero(truncated)
+            self._cuts.append(Cuts(np.full(len(rows), t), rows, final_observations))
+        self.steps += 1
+
+    def check(self, rewards: np.ndarray, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Reward, terminated and truncated must have one entry per environment."""
+        n = self.shape.num_envs
+        for name, array in (("reward", rewards), ("terminated", terminated), ("truncated", truncated)):
+            if np.shape(array) != (n,):
+                raise InvalidTransition(
+                    f"'{name}' has shape {np.shape(array)}, expected ({n},): one number per environment. A wrapper may have added or "
+                    f"dropped an axis; broadcast against the values it would silently make {n} x {n} numbers of them."
+                )
+            if name != "reward" and np.asarray(array).dtype != bool:
+                raise InvalidTransition(f"'{name}' is {np.asarray(array).dtype}, expected bool")
+
+    @property
+    def ended(self) -> np.ndarray:
+        return self.terminated | self.truncated
+
+    def cuts(self) -> Cuts:
+        """All time-outs so far."""
+        if not self._cuts:
+            return Cuts(np.zeros(0, int), np.zeros(0, int), np.zeros((0, self.shape.observation_dim), np.float32))
+        return Cuts(*(np.concatenate(parts) for parts in zip(*self._cuts, strict=True)))
+
+    def next_values(self, values: np.ndarray, last_values: np.ndarray, cut_values: np.ndarray) -> np.ndarray:
+        """Value of the state after each step; at a time-out that of the last state before the reset.
+
+        `values` `(T, N)` of the observations, `last_values` `(N,)` of those after the last step, `cut_values` in the order of `cuts`.
+        """
+        following = np.concatenate([values[1:], last_values[None]])
+        steps, rows, _ = self.cuts()
+        following[steps, rows] = cut_values
+        return following
 
 
 class Collector:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from tandem.agents.rnd import RND
-from tandem.data.rollout import Rollout
+from tandem.layouts import Layout
 from tandem.networks.normaliser import Moments, Normaliser, RewardScaler
-from tandem.observations import Layout
+from tandem.on_policy.collector import Rollout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.types import Metrics, Spec
 

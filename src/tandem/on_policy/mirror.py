@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tandem.actions import ActionLayout
 from tandem.agents.symmetry import Mirror
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError
-from tandem.observations import Layout
+from tandem.layouts import ActionLayout, Layout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.types import Spec, Symmetry
 

@@ -13,18 +13,17 @@ from typing import Any
 import numpy as np
 
 from tandem.acting.judge import Judge
-from tandem.actions import require_continuous
 from tandem.agents.ppo import PPO, Act
 from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.symmetry import Mirror
-from tandem.data.rollout import Rollout
 from tandem.envs.registry import Reward, make_batch, registered
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError, NotFinite, SimulationDiverged, TandemError
-from tandem.observations import Layout, require_roles
+from tandem.layouts import Layout
+from tandem.learnable import require_continuous, require_roles
 from tandem.on_policy.advantages import AdvantageEstimator, Estimate
-from tandem.on_policy.collector import Collector
+from tandem.on_policy.collector import Collector, Rollout
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.curiosity import Curiosity
 from tandem.on_policy.display import Times, iteration_block

@@ -17,22 +17,23 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from tandem.acting.actor import Actor, OwnPolicy
+from tandem.acting.actor import Actor
 from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import ControlLoop, Watch
 from tandem.acting.limits import Limits, settings_for
 from tandem.acting.operators import make_operators, open_hand
-from tandem.acting.policy import Policy, act_with, load_any_policy
-from tandem.acting.rewards import reward_source
+from tandem.acting.person_reward import reward_source
+from tandem.acting.policy import OwnPolicy, Policy, act_with, load_any_policy
 from tandem.acting.view_stream import ViewStream
-from tandem.actions import ActionLayout
 from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
+from tandem.layouts import ActionLayout
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
 from tandem.seeding import process_seed
+from tandem.teleop.axes import axes_of
 from tandem.teleop.steering import Hand, Steering
 from tandem.types import ForeignPolicy, Spec
 
@@ -232,7 +233,7 @@ def _own_policy(args: ActorArgs, robot: Robot, seed: int, say: Callable[[str], N
 
 def _views(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, cameras: CameraStream) -> ViewStream:
     """What people see of this actor on the page."""
-    axes, entry = ActionLayout.of(robot.spec).axes, registered(args.task)
+    axes, entry = axes_of(ActionLayout.of(robot.spec)), registered(args.task)
     camera = None if entry is None else entry.camera
     return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=cameras.take)
 

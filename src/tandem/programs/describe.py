@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
-from tandem.actions import ActionLayout
 from tandem.data.demos import load_demos
 from tandem.data.episode import EpisodeRecorder
 from tandem.data.fitting import constant_numbers, inferred_return_range, with_fitted_scales
@@ -24,6 +23,7 @@ from tandem.envs.registry import make_env, registered
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError
 from tandem.files import write_atomically
+from tandem.layouts import ActionLayout
 from tandem.programs.terminal import console, say
 from tandem.seeding import episode_seed
 from tandem.types import Continuous, Spec, Transition, first_row

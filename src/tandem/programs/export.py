@@ -16,14 +16,14 @@ import tyro
 
 from tandem import __version__
 from tandem.acting.policy import numpy_policy, policy_file
-from tandem.actions import ActionLayout
 from tandem.errors import ConfigError, DataError
 from tandem.files import write_atomically
-from tandem.networks.numpy_policy import NumpyGaussian, NumpyPolicy
+from tandem.layouts import ActionLayout, Layout
+from tandem.networks.numpy_gaussian import NumpyGaussian
+from tandem.networks.numpy_policy import NumpyPolicy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_graph import MEMORY_OUT, input_names, policy_graph, squash_of
 from tandem.networks.onnx_policy import FORMAT, OnnxPolicy, from_bytes, graph_hash
-from tandem.observations import Layout
 from tandem.programs.terminal import say
 from tandem.runs.checkpoint import read_policy, read_policy_notes
 from tandem.runs.folder import plain

@@ -25,15 +25,16 @@ import numpy as np
 from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import Rhythm
 from tandem.acting.limits import Limits, settings_for
-from tandem.acting.rewards import EnvironmentReward, Label, RewardName, RewardSource
-from tandem.acting.rewards import reward_source as source_of_reward
+from tandem.acting.person_reward import RewardName
+from tandem.acting.person_reward import reward_source as source_of_reward
+from tandem.acting.rewards import EnvironmentReward, Label, RewardSource
 from tandem.acting.view_stream import ViewStream
-from tandem.actions import ActionLayout
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
+from tandem.layouts import ActionLayout
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
@@ -41,6 +42,7 @@ from tandem.runs.folder import RunFolder
 from tandem.runs.live import RecordingView
 from tandem.runs.stopping import interruptible
 from tandem.seeding import episode_seed
+from tandem.teleop.axes import axes_of
 from tandem.teleop.operator import Still
 from tandem.teleop.steering import Hand, Steering
 from tandem.types import Observation, Spec, Transition, first_row
@@ -123,7 +125,7 @@ class Teacher:
         entry = registered(self.spec.task)
         camera = None if entry is None else entry.camera
         self.cameras = CameraStream(env, client, say)
-        scenery = lambda: Scenery(env, layout.axes, camera)  # noqa: E731  made when somebody watches
+        scenery = lambda: Scenery(env, axes_of(layout), camera)  # noqa: E731  made when somebody watches
         self._views = ViewStream(self, client, scenery, take_picture=self.cameras.take)
         self._rhythm = Rhythm(self.spec.control_hz)
         self._recorder = EpisodeRecorder(self.spec, source="")

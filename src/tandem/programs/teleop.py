@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import tyro
 
-from tandem.actions import axis_names
 from tandem.programs.terminal import say
+from tandem.teleop.axes import axis_names
 from tandem.teleop.devices import Gamepad, SpaceMouse, watch_device
 from tandem.teleop.mapping import Mapping
 

@@ -69,9 +69,9 @@ def play(
 
 
 def _player(operator: str, task: str, env: TaskEnv, seed: int) -> Operator:
-    from tandem.actions import ActionLayout
     from tandem.envs.registry import make_expert
     from tandem.errors import ConfigError
+    from tandem.layouts import ActionLayout
     from tandem.teleop.operator import RandomActions, Still
     from tandem.teleop.own_operator import is_own, own_operator
 

@@ -24,7 +24,8 @@ from safetensors import SafetensorError, safe_open
 from tandem.codec import CodecError, pack, unpack
 from tandem.errors import FileMissing, FileUnreadable, SpecMismatch, StorageFull
 from tandem.files import sync, write_atomically
-from tandem.types import PolicySnapshot, Spec, policy_kind
+from tandem.runs.policy_kind import policy_kind
+from tandem.types import PolicySnapshot, Spec
 
 FORMAT = 2
 AGENT_FILE, LOOPS_FILE, META_FILE = "agent.safetensors", "loops.msgpack", "meta.json"

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from tandem.actions import AXES
 from tandem.errors import ConfigError
 from tandem.files import read_toml
+from tandem.teleop.axes import AXES
 
 DEFAULT = Path(__file__).with_name("mapping.toml")
 COMMANDS = ("take", "success", "failure", "discard", "pause", "stop")
@@ -41,7 +41,7 @@ class Mapping:
 
     @classmethod
     def load(cls, axes: Sequence[str], path: Path | None = None) -> Mapping:
-        """For an action with these axes (`ActionLayout.axes`), from a file or the one that comes with Tandem; errors are named."""
+        """For an action with these axes (`axes.axes_of`), from a file or the one that comes with Tandem; errors are named."""
         file = path or DEFAULT
         return cls(tuple(axes), **_checked(read_toml(file, "mapping file"), file))
 

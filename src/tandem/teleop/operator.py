@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tandem.actions import ActionLayout
+from tandem.layouts import ActionLayout
 from tandem.types import Observation
 
 

@@ -24,12 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from tandem.actions import ActionLayout
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ActionError, ConfigError
+from tandem.layouts import ActionLayout
 from tandem.seeding import episode_seed
 from tandem.teleop import operator_process
+from tandem.teleop.axes import axes_of
 from tandem.teleop.operator import Operator
 from tandem.types import Observation, Spec
 
@@ -80,7 +81,7 @@ class OwnOperator:
             got = f"shape {action.shape}" if action.shape != self._layout.shape else f"values that are not finite: {action.tolist()}"
             raise ActionError(
                 f"operator '{self._place}' gave an action with {got}; expected shape {self._layout.shape}, numbers in [-1, 1] "
-                f"({', '.join(self._layout.axes)}). The robot was not moved."
+                f"({', '.join(axes_of(self._layout))}). The robot was not moved."
             )
         return self._layout.clip(action), by_human
 

@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tandem.actions import ActionLayout
 from tandem.errors import DeviceLost
+from tandem.layouts import ActionLayout
 from tandem.teleop.operator import HandsOff, ResumableOperator
 from tandem.types import Observation
 

@@ -12,7 +12,7 @@ from tandem.data.report import IDLE, SATURATED
 from tandem.doctor import limits
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Seconds, Share
 from tandem.doctor.records import Records
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.runs.live import LiveView
 
 

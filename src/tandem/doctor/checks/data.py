@@ -9,7 +9,7 @@ from tandem.doctor import limits
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Bytes, Finding, Seconds, Share
 from tandem.doctor.records import Records
 from tandem.envs.registry import known_task
-from tandem.observations import Layout
+from tandem.layouts import Layout
 from tandem.types import OBSERVATION_CLIP, Transition
 
 FEW_NAMES = 12

@@ -34,11 +34,11 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus
 from websockets.frames import Opcode
 from websockets.uri import parse_uri
 
-from tandem.actions import ActionLayout
 from tandem.codec import CodecError, pack, unpack
 from tandem.envs.foreign import GymnasiumEnv, from_unit
 from tandem.envs.served.server import PROTOCOL, prepare_socket
 from tandem.errors import ConfigError, EnvironmentFailed, RenderingUnavailable, ServedError
+from tandem.layouts import ActionLayout
 from tandem.types import Observation, Spec, Step
 
 MAX_ANSWER_BYTES = 64 * 2**20

@@ -1,6 +1,11 @@
-"""From the named parts of an action to the one vector that is stored and sent, and back.
+"""Where the named values of a task lie in vectors: observations as networks see them, actions as they are stored and sent.
 
-For the parts `arm` (continuous, 3 axes) and `gripper` (discrete: close, hold, open) the vector is
+Observations: for entries `pose` (3,) with scale 0.1 and `touch` () with offset 3 and scale 2 the vector is
+`[pose[0] / 0.1, pose[1] / 0.1, pose[2] / 0.1, (touch - 3) / 2]`, each clipped to plus and minus 5.
+Entries are in the order of their names, not of the spec: two specs with the same hash have the same vector.
+Replay, actors and evaluation all flatten here.
+
+Actions: for the parts `arm` (continuous, 3 axes) and `gripper` (discrete: close, hold, open) the vector is
 `[arm[0], arm[1], arm[2], index of the gripper's choice]`, float32: each continuous axis in [-1, 1], each choice in 0 ... choices - 1.
 Clipping, validation, limits, teleoperation and export all ask the `ActionLayout`; nobody else knows which column is which.
 """
@@ -13,11 +18,65 @@ from functools import lru_cache
 import numpy as np
 
 from tandem.errors import ActionError, ConfigError
-from tandem.types import ActionPart, Continuous, Discrete, Spec
+from tandem.types import OBSERVATION_CLIP, ActionPart, Continuous, Discrete, Observation, Spec
 
 TOLERANCE = 1e-6
 """How far beyond its range a stored number may lie: rounding, not meaning."""
-AXES = ("x", "y", "z", "roll", "pitch", "yaw", "gripper")
+
+
+def flatten(spec: Spec, observation: Observation) -> np.ndarray:
+    """The scaled vector of an observation, `(..., D)` float32; for many of one spec keep a `Layout`."""
+    return Layout(spec).flatten(observation)
+
+
+class Layout:
+    """Where the entries of a spec lie in the vector."""
+
+    def __init__(self, spec: Spec):
+        entries = {name: spec.observation[name] for name in sorted(spec.observation)}
+        self.names = tuple(name for name, entry in entries.items() if entry.dtype == "float32")
+        self.raw_names = tuple(name for name in entries if name not in self.names)
+        """Entries that are kept as they are (images): a scale and a clip would only blow them up."""
+        scales = [entries[name].scales().ravel() for name in self.names]
+        self.scales = np.concatenate(scales, dtype=np.float32) if scales else np.zeros(0, np.float32)  # (D,)
+        offsets = [entries[name].offsets().ravel() for name in self.names]
+        self.offsets = np.concatenate(offsets, dtype=np.float32) if offsets else np.zeros(0, np.float32)  # (D,)
+        self._centred = bool(np.any(self.offsets))
+        self.size = len(self.scales)
+        self._first = next(iter(entries), None)
+        self._axes = {name: len(entry.shape) for name, entry in entries.items()}
+        self._sizes = [(name, entries[name].size) for name in self.names]
+
+    def columns(self, names: Sequence[str]) -> np.ndarray:
+        """Where these entries lie in the vector."""
+        offsets = np.cumsum([0, *(size for _, size in self._sizes)])
+        places = {name: np.arange(start, start + size) for (name, size), start in zip(self._sizes, offsets, strict=False)}
+        for name in names:
+            if name not in places:
+                kept = " (it is not float32, and kept as it is)" if name in self.raw_names else ""
+                raise ConfigError(f"no observation entry '{name}'{kept}; there are {', '.join(self.names) or 'none'}")
+        return np.concatenate([places[name] for name in sorted(set(names))]) if names else np.zeros(0, int)
+
+    def flatten(self, observation: Observation, clip: float = OBSERVATION_CLIP) -> np.ndarray:
+        """`(..., D)` for entries of shape `(..., *shape)`, a new array."""
+        lead = self._lead(observation)
+        if not self.names:
+            return np.zeros((*lead, 0), np.float32)
+        flat = np.concatenate([observation[name].reshape(*lead, size) for name, size in self._sizes], axis=-1, dtype=np.float32)
+        if self._centred:
+            flat -= self.offsets
+        flat /= self.scales
+        if clip == np.inf:
+            return flat
+        np.maximum(flat, -clip, out=flat)
+        return np.minimum(flat, clip, out=flat)
+
+    def _lead(self, observation: Observation) -> tuple[int, ...]:
+        """The axes in front of an entry's own: none for one robot, (N,) for N."""
+        if self._first is None:
+            return ()
+        shape = observation[self._first].shape
+        return shape[: len(shape) - self._axes[self._first]]
 
 
 class ActionLayout:
@@ -51,13 +110,6 @@ class ActionLayout:
     def unit(self) -> str:
         """The units of all parts, in their order."""
         return ", ".join(part.unit for part in self.parts if isinstance(part, Continuous) and part.unit)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """A name for every column, as a person knows it."""
-        if len(self.parts) == 1 and isinstance(self.parts[0], Continuous):
-            return axis_names(self.size)
-        return tuple(name for part in self.parts for name in _names_of(part))
 
     # ---- vector and parts
 
@@ -115,7 +167,7 @@ class ActionLayout:
                 value = float(vector[column])
                 if isinstance(part, Discrete):
                     if not (abs(value - round(value)) <= TOLERANCE and 0 <= round(value) < len(part.choices)):
-                        return f"action at [{column}] is {value:.6g}, no choice of '{part.name}' ({_choices(part)})"
+                        return f"action at [{column}] is {value:.6g}, no choice of '{part.name}' ({choices_of(part)})"
                 elif abs(value) > 1.0 + TOLERANCE:
                     return f"action at [{column}] is {value:.6g}, outside [-1, 1]"
         return None
@@ -149,28 +201,6 @@ def _layout_of(parts: tuple[ActionPart, ...]) -> ActionLayout:
     return ActionLayout(parts)
 
 
-def require_continuous(spec: Spec, learner: str) -> None:
-    """Refuse a task whose action has a part that this learner cannot learn."""
-    for part in spec.action:
-        if isinstance(part, Discrete):
-            raise ConfigError(
-                f"{learner} learns continuous actions only, and the action of '{spec.task}' has the discrete part '{part.name}' "
-                f"({_choices(part)}). Use a task whose action is continuous, or make that part a continuous axis."
-            )
-
-
-def axis_names(size: int) -> tuple[str, ...]:
-    """The axes of a tool that is moved and turned, by the size of the action; else by number."""
-    if size in (3, 6, 7):
-        return AXES[:size]
-    return (*AXES[:3], "gripper") if size == 4 else tuple(f"axis {i}" for i in range(size))
-
-
-def _names_of(part: ActionPart) -> tuple[str, ...]:
-    if part.size == 1:
-        return (part.name,)
-    return AXES[: part.size] if part.size in (3, 6) else tuple(f"{part.name} {i}" for i in range(part.size))
-
-
-def _choices(part: Discrete) -> str:
+def choices_of(part: Discrete) -> str:
+    """The choices with their numbers, in words."""
     return ", ".join(f"{number}: {choice}" for number, choice in enumerate(part.choices))

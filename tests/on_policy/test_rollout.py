@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tandem.data.rollout import Rollout, Shape, advantages, explained_variance, normalised
 from tandem.errors import InvalidTransition
+from tandem.on_policy.advantages import advantages, explained_variance, normalised
+from tandem.on_policy.collector import Rollout, Shape
 
 NOTHING = np.zeros((3, 1), bool)
 REWARDS = np.ones((3, 1), np.float32)

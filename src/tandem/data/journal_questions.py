@@ -1,0 +1,90 @@
+"""What is in a journal: counts, sources, episodes, rejected steps. For the hub, the doctor, the page and demonstrations."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+from tandem.data.journal_file import JournalFile
+from tandem.data.validation import COUNT_LIMIT
+from tandem.types import Transition
+
+
+class Rejected(NamedTuple):
+    """A step that was kept and is not trained on."""
+
+    ord: int
+    source: str
+    seq: int
+    episode: int
+    step: int
+    reason: str
+
+
+class Source(NamedTuple):
+    """A process, or one row of it, that sent steps."""
+
+    name: str
+    steps: int
+    first_seq: int
+    last_seq: int
+
+
+class EpisodeRows(NamedTuple):
+    """The rows of an episode's accepted steps."""
+
+    source: str
+    episode: int
+    steps: int
+    first_ord: int
+    last_ord: int
+
+
+class Counts(NamedTuple):
+    accepted: int
+    rejected: int
+
+
+class JournalQuestions(JournalFile):
+    """The questions to a journal; none of them changes it."""
+
+    @abstractmethod
+    def _decoded(self, number: int, source: str, seq: int, record: bytes) -> Transition: ...
+
+    def rejected(self, after_ord: int = 0) -> list[Rejected]:
+        rows = self._rows(
+            "SELECT ord, source, seq, episode, step, reason FROM steps WHERE ord > ? AND status = 'rejected' ORDER BY ord", (after_ord,)
+        )
+        return [Rejected(*row) for row in rows]
+
+    def counts(self, after_ord: int = 0) -> Counts:
+        found = dict(self._rows("SELECT status, count(*) FROM steps WHERE ord > ? GROUP BY status", (after_ord,)))
+        return Counts(found.get("accepted", 0), found.get("rejected", 0))
+
+    def reasons(self, limit: int = 5) -> list[tuple[str, int]]:
+        """Reasons for rejected steps with their counts, the most frequent first."""
+        query = "SELECT reason, count(*) AS n FROM steps WHERE status = 'rejected' GROUP BY reason ORDER BY n DESC LIMIT ?"
+        return [(str(reason), count) for reason, count in self._rows(query, (limit,))]
+
+    def sources(self) -> list[Source]:
+        """All sources with their counts. A source without gaps has last seq + 1 steps."""
+        return [Source(*row) for row in self._rows("SELECT source, count(*), min(seq), max(seq) FROM steps GROUP BY source")]
+
+    def episodes(self, count: int, *, before: int = 0) -> list[EpisodeRows]:
+        """The `count` episodes that began last, newest first; with `before`, only those that began before that row."""
+        query = (
+            "SELECT source, episode, count(*), min(ord) AS first, max(ord) FROM steps WHERE status = 'accepted' "
+            "GROUP BY source, episode HAVING first < ? ORDER BY first DESC LIMIT ?"
+        )
+        return [EpisodeRows(*row) for row in self._rows(query, (before or COUNT_LIMIT, count))]
+
+    def episode(self, source: str, episode: int, *, between: tuple[int, int] = (0, COUNT_LIMIT)) -> list[Transition]:
+        """Its accepted steps in order. `between`: the rows to search, if known, which is faster."""
+        query = "SELECT ord, seq, record FROM steps WHERE source = ? AND episode = ? AND ord BETWEEN ? AND ? AND status = 'accepted'"
+        rows = self._rows(f"{query} ORDER BY seq", (source, episode, *between))
+        return [self._decoded(number, source, seq, record) for number, seq, record in rows]
+
+    def last_ord(self) -> int:
+        """The bookmark after everything stored so far."""
+        [(last,)] = self._rows("SELECT max(ord) FROM steps")
+        return last or 0

@@ -1,0 +1,44 @@
+"""Why the arrays of a step cannot be used, by entry and index. Asked only about a step that failed the quick test (`validation.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tandem.types import Entry, Observation
+
+
+def observation_reason(observation: Observation, entries: Mapping[str, Entry], which: str) -> str | None:
+    """The first entry that is missing, unknown or wrong; None if all are sound."""
+    missing = sorted(entries.keys() - observation.keys())
+    if missing:
+        return f"{which} entry '{missing[0]}' is missing"
+    unknown = sorted(observation.keys() - entries.keys())
+    if unknown:
+        return f"{which} entry '{unknown[0]}' is not in the spec, which has {sorted(entries)}"
+    for name, entry in entries.items():
+        reason = array_reason(observation[name], entry, f"{which} entry '{name}'")
+        if reason:
+            return reason
+    return None
+
+
+def array_reason(array: np.ndarray, entry: Entry, what: str) -> str | None:
+    """Wrong type, shape or dtype, or the first number that is NaN or infinite; None if it is sound."""
+    if not isinstance(array, np.ndarray):
+        return f"{what} is a {type(array).__name__}, not an array"
+    if array.shape != entry.shape:
+        return f"{what} has shape {array.shape}, the spec says {entry.shape}"
+    if not np.can_cast(array.dtype, entry.dtype, casting="same_kind"):
+        return f"{what} has dtype {array.dtype}, which cannot become {entry.dtype}"
+    with np.errstate(over="ignore"):  # a float64 beyond float32 becomes inf here, and is named as such
+        cast = array.astype(entry.dtype)
+    bad = np.argwhere(~np.isfinite(cast))
+    if len(bad):
+        return f"{what} has {float(cast[tuple(bad[0])])} at {_index_text(bad[0])}"
+    return None
+
+
+def _index_text(index: np.ndarray) -> str:
+    return f"[{', '.join(str(i) for i in index)}]"

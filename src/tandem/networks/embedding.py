@@ -1,0 +1,26 @@
+"""An MLP with several outputs: the two networks of random network distillation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+from jax import Array
+
+from tandem.networks.mlp import MLP, Dense, Init
+
+
+class Embedding(eqx.Module):
+    """An MLP with a linear head of several outputs."""
+
+    trunk: MLP
+    head: Dense
+
+    def __init__(self, key: Array, inputs: int, hidden: Sequence[int], outputs: int, *, activation: str, init: Init = "torch"):
+        trunk_key, head_key = jax.random.split(key)
+        self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=False, init=init)
+        self.head = Dense(head_key, hidden[-1], outputs, init=init)
+
+    def __call__(self, x: Array) -> Array:
+        return self.head(self.trunk(x))
