@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem.data.mixing import Imitation, Mixture, store
-from tandem.data.replay import Replay
-from tandem.data.returns import Returns, discounted
+from tandem.data.replay import Replay, Returns, discounted
 from tandem.types import Entry, Transition
 
 WIDE = dataclasses.replace(SPEC, observation={"pose": Entry((3,), scale=1000.0), "touch": Entry((), scale=1000.0)})

@@ -5,8 +5,7 @@ import pytest
 from data_samples import SPEC, transition
 
 from tandem.data.mixing import Mixture, store
-from tandem.data.replay import Replay
-from tandem.data.returns import Returns
+from tandem.data.replay import Replay, Returns
 from tandem.errors import DataError
 
 

@@ -16,7 +16,7 @@ MUTANTS = [
     Mutant(
         "rollback_is_only_counted",
         "off_policy/learner.py",
-        "        self.state = self.agent.copy(self._good_state)\n        self._say",
+        "        self.state = self.agent.copy(self.good_state)\n        self._say",
         "        self._say",
         (LEARNER,),
     ),
@@ -24,8 +24,8 @@ MUTANTS = [
     Mutant(
         "good_state_is_never_kept",
         "off_policy/learner.py",
-        "            self._good_state = self.agent.copy(self.state)\n            self._good_temperature",
-        "            self._good_temperature",
+        "            self.good_state = self.agent.copy(self.state)\n            self.good_temperature",
+        "            self.good_temperature",
         (LEARNER,),
     ),
     Mutant(
@@ -44,7 +44,7 @@ MUTANTS = [
     Mutant(
         "temperature_excuses_its_own_state",
         "off_policy/learner.py",
-        "q_limit(self.spec, self.config.agent, self._good_temperature)",
+        "q_limit(self.spec, self.config.agent, self.good_temperature)",
         'q_limit(self.spec, self.config.agent, metrics["actor/temperature"])',
         (LEARNER,),
     ),

@@ -27,7 +27,7 @@ def test_discount_and_n_follow_from_the_mean_length(lengths: tuple[int, ...], di
     said: list[str] = []
     agent = settle(AUTO, demos(*lengths), said.append).agent
     assert (agent.discount, agent.n_step) == (discount, n)
-    assert 0.1 <= agent.gamma ** np.mean(lengths) <= 0.3
+    assert 0.1 <= float(agent.discount) ** np.mean(lengths) <= 0.3
     assert len(said) == 2 and all(f"take {np.mean(lengths):.0f} steps" in line for line in said)
 
 

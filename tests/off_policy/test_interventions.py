@@ -15,6 +15,7 @@ from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
 from tandem.link.messages import EpisodeEnd
 from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.saving import restore, save
 from tandem.off_policy.sync import train
 from tandem.off_policy.trainer import Trainer
 from tandem.programs.record import record_demos
@@ -105,7 +106,7 @@ def test_corrections_from_before_the_replays_window_are_demonstrations_after_a_r
     assert corrections[0].seq < 60, "the first ones have left the replay of 60 steps"
     with Journal.open(tmp_path / "run" / "journal.db", read_only=False) as journal:
         trainer = trainer_of(config, tmp_path / "run", journal)
-        trainer.restore(trainer.campaign.newest_checkpoint(), journal)
+        restore(trainer, trainer.campaign.newest_checkpoint(), journal)
         demos = trainer.learner.demos
         assert demos.inserted == len(corrections)
         newest = demos.rows(np.arange(len(demos)))
@@ -161,11 +162,11 @@ def test_a_resumed_replay_holds_what_the_live_one_held_when_an_episode_was_throw
             live.link.episode_end(end)
         live.receive()
         live.learner.steps = 151  # so that it is the newest checkpoint
-        live.save()
+        save(live)
         live.link.episode_end(end)
         live.receive()
         again = trainer_of(config, tmp_path / "run", journal)
-        again.restore(again.campaign.newest_checkpoint(), journal)
+        restore(again, again.campaign.newest_checkpoint(), journal)
         assert len(live.learner.online) < 60, "an episode is gone"
         for name in ("online", "demos"):
             one, other = (getattr(trainer.learner, name) for trainer in (live, again))

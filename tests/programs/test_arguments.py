@@ -60,7 +60,7 @@ def test_typed_values_are_checked_with_the_defaults_of_the_recipe_and_not_with_o
 
 
 def test_a_recipe_that_does_not_exist_or_contradicts_a_resumed_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no recipe 'rlpg'; there are default, rlpd"):
+    with pytest.raises(ConfigError, match="no recipe 'rlpg'; there are default, fitted, rlpd"):
         read_run_args(TrainArgs, ["reach", "--recipe=rlpg"], "tandem train")
     with pytest.raises(ConfigError, match="both say which settings to start from"):
         read_run_args(TrainArgs, [f"--resume={tmp_path}", "--recipe=rlpd"], "tandem train")

@@ -70,6 +70,14 @@ class SAC:
     return_range: tuple[float, float] | None = None
     """Lowest and highest return possible; targets are clipped to it."""
 
+    def __post_init__(self) -> None:
+        if "auto" in (self.config.discount, self.config.n_step):
+            raise ConfigError("discount or n_step is 'auto': `off_policy.horizon.settle` puts numbers in the place of it")
+
+    @property
+    def discount(self) -> float:
+        return float(self.config.discount)
+
     @partial(jax.jit, static_argnames="self")
     def init(self, seed: int) -> SACState:
         """Networks before the first update, from the seed alone."""
@@ -134,9 +142,9 @@ class SAC:
             target_critic = target_critic.subset(random_subset(subset_key, config.critic_subsample_size, config.critic_ensemble_size))
         next_qs = target_critic(_pairs(next_s, next_a), target_key)
         if config.backup_entropy:
-            y = td_target(r, mask, next_qs, config.gamma, alpha=positive(state.temperature), next_log_pi=next_log_pi, bounds=batch.bounds)
+            y = td_target(r, mask, next_qs, self.discount, alpha=positive(state.temperature), next_log_pi=next_log_pi, bounds=batch.bounds)
         else:
-            y = td_target(r, mask, next_qs, config.gamma, return_range=self.return_range, bounds=batch.bounds)
+            y = td_target(r, mask, next_qs, self.discount, return_range=self.return_range, bounds=batch.bounds)
 
         def loss(critic: Ensemble) -> tuple[Array, Array]:
             qs = critic(_pairs(s, a), critic_key)

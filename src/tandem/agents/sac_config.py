@@ -64,18 +64,6 @@ class SACConfig:
     std_max: float = 5.0
     """Upper bound of the policy's standard deviation, before tanh."""
 
-    @property
-    def gamma(self) -> float:
-        """The discount as a number."""
-        assert not isinstance(self.discount, str), "discount is 'auto': `horizon.settle` comes first"
-        return self.discount
-
-    @property
-    def steps_ahead(self) -> int:
-        """`n_step` as a number."""
-        assert not isinstance(self.n_step, str), "n_step is 'auto': `horizon.settle` comes first"
-        return self.n_step
-
     def __post_init__(self) -> None:
         for name, low, high in (
             ("discount", 0.0, 1.0),

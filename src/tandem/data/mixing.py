@@ -28,8 +28,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from tandem.data.replay import Replay
-from tandem.data.returns import Returns
+from tandem.data.replay import Replay, Returns
 from tandem.types import Batch, Transition
 
 ReturnBound = Literal["off", "demos", "all"]

@@ -9,7 +9,6 @@ that does not is replaced by the last good one.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -19,8 +18,7 @@ import numpy as np
 
 from tandem.agents.sac import SAC, SACConfig
 from tandem.data.mixing import DEMO_SHARE, Imitation, Mixture, store
-from tandem.data.replay import Replay
-from tandem.data.returns import Returns
+from tandem.data.replay import Replay, Returns
 from tandem.off_policy.config import TrainConfig
 from tandem.runs.broken import keep_batch
 from tandem.runs.episodes import EpisodeLog
@@ -55,7 +53,7 @@ class Learner:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.config, self.spec, self.agent, self._link, self._run, self._say = config, spec, agent, link, run, say
-        ahead, discount = agent.config.steps_ahead, agent.config.gamma
+        ahead, discount = int(agent.config.n_step), float(agent.config.discount)
         self.online = Replay(spec, config.replay_buffer_capacity, ahead, discount)
         self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)), ahead, discount)
         self._returns = Returns(discount)
@@ -65,10 +63,10 @@ class Learner:
         self._mixture = Mixture(self.demos, self.online, config.batch_size, config.agent.return_bound, recorded=bool(demos))
         self.episodes = EpisodeLog(spec.control_hz)
         self.state = agent.init(config.seed)
-        self._good_state = agent.copy(self.state)
-        self._good_temperature = config.agent.temperature_init
+        self.good_state = agent.copy(self.state)
+        self.good_temperature = config.agent.temperature_init
         """The highest temperature of all states that were judged good."""
-        self._random = np.random.default_rng([config.seed, 2])
+        self.random = np.random.default_rng([config.seed, 2])
         self.steps = 0
         self.received = 0
         """Steps of the environments received so far: the actor's clock as the learner knows it."""
@@ -93,7 +91,7 @@ class Learner:
     def start_from(self, snapshot: PolicySnapshot) -> None:
         """Take over the parameters of a policy. The critics stay as they are and have to catch up."""
         self.state = self.agent.with_policy(self.state, snapshot.parameters)
-        self._good_state = self.agent.copy(self.state)
+        self.good_state = self.agent.copy(self.state)
 
     @property
     def ready(self) -> bool:
@@ -117,20 +115,11 @@ class Learner:
         store(step, number, self.online, self.demos, self._returns)
         self.episodes.add([step])
 
-    def refill(self, steps: Iterable[Transition], discarded: set[tuple[str, int]], oldest: int) -> None:
-        """Store again what a checkpoint had: `steps` are all steps received until then, one at a time in memory.
-
-        Steps before number `oldest` had left the online replay. Their corrections are demonstrations all the same.
-        """
-        for number, step in enumerate(steps):
-            if (step.source, step.episode) in discarded:
-                continue
-            if number >= oldest:
-                self.store(step, number)
-            else:
-                if step.intervened:
-                    self.demos.insert(step, number)
-                self._returns.add(step, self.demos)
+    def store_correction(self, step: Transition, number: int) -> None:
+        """The same for a step that the online replay has no room for any more: a person's action stays a demonstration."""
+        if step.intervened:
+            self.demos.insert(step, number)
+        self._returns.add(step, self.demos)
 
     def forget(self, episodes: set[tuple[str, int]]) -> None:
         """A person threw these episodes away: no later batch contains them. Updates that already used them are not undone."""
@@ -154,7 +143,7 @@ class Learner:
         """One learner step: `cta_ratio` critic updates, the last of them with the actor and the temperature."""
         before_actors = self.pretraining
         share = 1.0 if before_actors else DEMO_SHARE
-        batch = self._mixture.sample(self._random, self.agent.config.cta_ratio, share, self.imitation)
+        batch = self._mixture.sample(self.random, self.agent.config.cta_ratio, share, self.imitation)
         self.state, self.metrics = self.agent.update(self.state, batch, self.steps >= self.config.critic_steps)
         self._batch = batch
         self.steps += 1
@@ -173,7 +162,7 @@ class Learner:
         agent = self.config.agent
         left = max(0.0, 1.0 - self.steps / agent.imitation_steps)
         failing = 1.0 - self.episodes.alone_of_window
-        weights = Imitation(demos=left * failing * agent.demo_imitation, corrections=left * agent.imitation)
+        weights = Imitation(demos=left * failing**2 * agent.demo_imitation, corrections=left * agent.imitation)
         return weights if agent.demo_imitation or agent.imitation else None
 
     def publish(self) -> None:
@@ -210,10 +199,10 @@ class Learner:
         last = jax.tree.map(lambda array: array[-1], self._batch)
         values = self.agent.values(self.state, last)
         metrics = {name: float(value) for name, value in {**self.metrics, **values}.items()}
-        problem = impossible(metrics, q_limit(self.spec, self.config.agent, self._good_temperature))
+        problem = impossible(metrics, q_limit(self.spec, self.config.agent, self.good_temperature))
         if problem is None:
-            self._good_state = self.agent.copy(self.state)
-            self._good_temperature = max(self._good_temperature, metrics["actor/temperature"])
+            self.good_state = self.agent.copy(self.state)
+            self.good_temperature = max(self.good_temperature, metrics["actor/temperature"])
         else:
             self._roll_back(problem, metrics, self._batch)
 
@@ -221,46 +210,9 @@ class Learner:
         self.rolled_back += 1
         arrays = {name: array for name, array in batch._asdict().items() if isinstance(array, np.ndarray)}
         keep_batch(self._run.broken, self.spec, self.steps, problem, metrics, arrays)
-        self.state = self.agent.copy(self._good_state)
+        self.state = self.agent.copy(self.good_state)
         self._say(f"[LEARNER] {problem} at step {self.steps}: back to the last good state ({self.rolled_back} times so far)")
         self._run.event("rolled_back", learner_step=self.steps, problem=problem, count=self.rolled_back)
-
-    def checkpoint(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays of the agent, and the rest that decides what comes next."""
-        arrays = self.agent.arrays(self.state) | {f"good/{name}": array for name, array in self.agent.arrays(self._good_state).items()}
-        return arrays, {
-            "steps": self.steps,
-            "received": self.received,
-            "received_digest": self.received_digest,
-            "acted_with": self.acted_with,
-            "version": self.version,
-            "rolled_back": self.rolled_back,
-            "good_temperature": self._good_temperature,
-            "random": json.dumps(self._random.bit_generator.state),
-            "policy_metrics": self.policy_metrics,
-            "published_at": self.snapshot.learner_step if self.snapshot else -1,
-            "published": dict(self.snapshot.parameters) if self.snapshot else {},
-            "oldest": {"online": self.online.oldest, "demos": self.demos.oldest},
-        }
-
-    def restore(self, arrays: dict[str, np.ndarray], saved: dict[str, Any]) -> None:
-        """Continue from a checkpoint, after `refill`."""
-        good = {name.removeprefix("good/"): array for name, array in arrays.items() if name.startswith("good/")}
-        self.state = self.agent.from_arrays(self.state, {name: array for name, array in arrays.items() if not name.startswith("good/")})
-        self._good_state = self.agent.from_arrays(self._good_state, good)
-        self.steps, self.received = saved["steps"], saved["received"]
-        # names and entries of earlier versions of Tandem
-        self.received_digest = saved["received_digest"] if "received_digest" in saved else saved["trail"]
-        self.acted_with = saved.get("acted_with", 0)
-        self._good_temperature = saved.get("good_temperature", self._good_temperature)
-        self.version, self.rolled_back = saved["version"], saved["rolled_back"]
-        self._random.bit_generator.state = json.loads(saved["random"])
-        self.policy_metrics = saved.get("policy_metrics", {})
-        for name, oldest in saved.get("oldest", {}).items():
-            replay = {"online": self.online, "demos": self.demos}[name]
-            replay.drop_before(self.received if oldest is None else oldest)
-        if saved["published"]:
-            self.snapshot = PolicySnapshot(self.version, saved["published_at"], saved["published"])
 
 
 def extend_digest(digest: str, steps: Iterable[Transition]) -> str:
@@ -302,11 +254,12 @@ def q_limit(spec: Spec, agent: SACConfig, temperature: float) -> float:
     limit = DIVERGED * max(abs(bound) for bound in spec.return_range)
     if not agent.backup_entropy:
         return limit
-    if agent.gamma == 1.0:
+    discount = float(agent.discount)
+    if discount == 1.0:
         return math.inf
     narrowest = math.log(max(agent.std_min, 1e-30) * math.sqrt(2 * math.pi * math.e))
     largest_entropy = spec.action_dim * max(math.log(2), abs(narrowest))
-    return limit + agent.gamma / (1 - agent.gamma) * temperature * largest_entropy
+    return limit + discount / (1 - discount) * temperature * largest_entropy
 
 
 def impossible(metrics: Metrics, limit: float) -> str | None:

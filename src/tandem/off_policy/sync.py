@@ -20,6 +20,7 @@ from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
+from tandem.off_policy.saving import restore, save
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
 from tandem.runs.campaign import Watch
@@ -75,7 +76,7 @@ def train(
                 reason = _loop(trainer, actor)
             finally:
                 trainer.write_row()
-        trainer.save(actor.state())
+        save(trainer, actor.state())
         summary = trainer.finish(reason)
     run.close()
     env.close()
@@ -103,7 +104,7 @@ def _loop(trainer: Trainer, actor: Actor) -> str:
         while trainer.progress.credit >= 1 and trainer.stop_reason is None:
             trainer.step()
             if trainer.checkpoint_due:
-                trainer.save(actor.state())
+                save(trainer, actor.state())
         if trainer.stop_reason is not None:
             return trainer.stop_reason  # without another actor step, from which nothing would be learned
         actor.step()
@@ -117,7 +118,7 @@ def _restore(trainer: Trainer, actor: Actor, journal: Journal) -> None:
     saved = checkpoint.loops["actor"]
     if saved is not None and saved["env"] is not None:
         journal.forget_after(checkpoint.meta["ord"])  # the same steps will be made again
-    trainer.restore(checkpoint, journal)
+    restore(trainer, checkpoint, journal)
     if trainer.learner.snapshot is not None:
         trainer.link.publish(trainer.learner.snapshot)  # the actor may not have taken it yet
     if saved is None:  # the run had actors in other processes until now

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,15 +16,13 @@ import numpy as np
 from tandem.acting.judge import Judge
 from tandem.agents.bc import start_as_clone
 from tandem.agents.sac import SAC
-from tandem.data.journal import Journal
 from tandem.layouts import Layout
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.learner import Learner, LearnerLink
 from tandem.runs.campaign import Campaign, Progress, StopRules
-from tandem.runs.checkpoint import Checkpoint, write_checkpoint
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
-from tandem.runs.folder import RunFolder, plain, this_machine
+from tandem.runs.folder import RunFolder, this_machine
 from tandem.types import Metrics, PolicySnapshot, Spec, Transition
 
 
@@ -202,35 +199,6 @@ class Trainer:
         """On the selection seeds; `scheduled=False` where a person asked for it."""
         at = f"{self.run.wall_s / 60:.1f} min, learner step {self.learner.steps:,}, actor step {self.learner.received:,}"
         self.campaign.evaluate(self.learner.current_policy(), self.clocks, at, scheduled=scheduled)
-
-    def save(self, actor: dict[str, Any] | None = None) -> Path:
-        """Write a checkpoint. `actor` is the state of an actor in the same thread, for an exact resume."""
-        self.write_row()
-        arrays, learner = self.learner.checkpoint()
-        meta = {
-            "actor_step": self.learner.received,
-            "ord": self.link.ord,
-            "policy_version": self.learner.version,
-            "wall_s": self.run.wall_s,
-            "spec_hash": self.spec.hash,
-        }
-        loops = {"learner": learner, "actor": actor, "progress": self.campaign.state()}
-        return write_checkpoint(self.run.checkpoints, self.learner.steps, arrays, loops, meta)
-
-    def restore(self, checkpoint: Checkpoint, journal: Journal) -> None:
-        """Continue from a checkpoint, with the data of that time. Later steps will be received again, in the same order."""
-        meta = checkpoint.meta
-        received = (step for _, step in journal.read(up_to_ord=meta["ord"], with_discarded=True))
-        oldest = checkpoint.loops["learner"].get("oldest", {}).get("online") or 0
-        self.learner.refill(received, journal.discarded(), oldest)
-        self.link.ord = meta["ord"]
-        self.learner.restore(dict(checkpoint.agent), checkpoint.loops["learner"])
-        self.campaign.restore(checkpoint)
-        actor = checkpoint.loops["actor"]
-        exact = actor is not None and actor["env"] is not None
-        facts = {"learner_step": self.learner.steps, "exact": exact, "demo_transitions": len(self.learner.demos)}
-        self.run.event("resumed", **facts, config=plain(self.config), **this_machine())
-        self.display.say(f"resumed {self.run.path} at learner step {self.learner.steps:,}, actor step {self.learner.received:,}")
 
     def finish(self, reason: str) -> dict[str, Any]:
         """Keep the latest policy, judge the best one, and sum up."""

@@ -15,6 +15,7 @@ from tandem.data.demos import load_demos
 from tandem.link.messages import Command
 from tandem.link.trainer_end import TrainerEnd, open_journal
 from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.saving import restore, save
 from tandem.off_policy.sync import add_loggers
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
@@ -50,7 +51,7 @@ def run_trainer(
             finally:
                 trainer.write_row()
         loop.beat("stopped")
-        trainer.save()
+        save(trainer)
         summary = trainer.finish(reason)
     link.close()
     run.close()
@@ -78,7 +79,7 @@ class TrainerLoop:
         trainer = self.trainer
         checkpoint = trainer.campaign.newest_checkpoint()
         with open_journal(trainer.run.path, trainer.spec, read_only=True) as journal:
-            trainer.restore(checkpoint, journal)
+            restore(trainer, checkpoint, journal)
         trainer.learner.publish()
 
     def run(self) -> str:
@@ -96,7 +97,7 @@ class TrainerLoop:
                 self.beat("training")
                 trainer.step()
                 if trainer.checkpoint_due:
-                    trainer.save()
+                    save(trainer)
             else:
                 self.beat("training" if trainer.learner.ready else "filling")
                 trainer.check_limits()
@@ -119,7 +120,7 @@ class TrainerLoop:
         if what in ("pause", "resume"):
             self.paused = what == "pause"
         elif what == "checkpoint":
-            trainer.save()
+            save(trainer)
         elif what == "evaluate":
             trainer.write_row()
             trainer.evaluate(scheduled=False)

@@ -26,7 +26,8 @@ class OperatorProblem(Exception):
 def make(name: str, offered: dict[str, Any]) -> Any:
     """The object of the class `module:Class`, made with those of the offered arguments that its constructor names."""
     cls = find_class(name)
-    missing = [method for method in ("reset", "decide") if not callable(getattr(cls, method, None))]
+    methods = dict(inspect.getmembers(cls, callable))
+    missing = [method for method in ("reset", "decide") if method not in methods]
     if missing:
         raise OperatorProblem(
             f"the class '{name}' has no method {' and no '.join(missing)}; an operator has reset() and "
@@ -60,7 +61,7 @@ def find_class(name: str) -> Any:
             f"{sys.executable} finds no module '{module_name}'. It must be installed or on PYTHONPATH; for a file in this folder start the "
             f"command with `PYTHONPATH=. tandem ...`"
         ) from None
-    found = getattr(module, class_name, None)
+    found = vars(module).get(class_name)
     if not isinstance(found, type):
         classes = [each for each, value in vars(module).items() if isinstance(value, type) and value.__module__ == module_name]
         raise OperatorProblem(f"the module '{module_name}' has no class '{class_name}'; it has {', '.join(classes) or 'none'}")
@@ -89,6 +90,11 @@ def answer(name: str, operator: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {"action": action.tolist(), "by_human": by_human}
 
 
+def name_of(operator: Any) -> str:
+    """The name that it gives itself, else that of its class."""
+    return str(getattr(operator, "name", type(operator).__name__))
+
+
 def serve(name: str, seed: int) -> None:
     """Until the pipe closes. What the operator prints goes to the terminal, not into the answers."""
     answers = os.fdopen(os.dup(1), "w")
@@ -100,7 +106,7 @@ def serve(name: str, seed: int) -> None:
 
     try:
         operator = make(name, {"seed": seed})
-        say({"name": str(getattr(operator, "name", type(operator).__name__))})
+        say({"name": name_of(operator)})
         for line in sys.stdin:
             say(answer(name, operator, json.loads(line)))
     except OperatorProblem as problem:

@@ -67,7 +67,7 @@ class OwnOperator:
 
     def __init__(self, place: str, spec: Spec, operator: Operator) -> None:
         self._place, self._operator, self._layout = place, operator, ActionLayout.of(spec)
-        self.name = str(getattr(operator, "name", place.rpartition(":")[2]))
+        self.name = operator_process.name_of(operator)
 
     def reset(self) -> None:
         self._operator.reset()
