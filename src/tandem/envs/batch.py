@@ -88,6 +88,7 @@ class BatchEnv(VectorEnv):
             reward, (terminated, truncated, success) = np.zeros(self.num_envs), (np.zeros(self.num_envs, bool) for _ in range(3))
             info: dict[str, Any] = {"success": success}
         ended = terminated | truncated
+        info["success_known"] = self.task_spec.return_range is not None
         info["final_obs"], info["_final_obs"] = {name: values.copy() for name, values in self._last.items()}, ended
         if ended.any():
             self._standing |= ended

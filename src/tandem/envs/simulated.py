@@ -49,7 +49,7 @@ class SimulatedEnv:
             terminated,
             truncated,
             info["success"],
-            success_known=self.spec.return_range is not None,
+            success_known=info["success_known"],
             reward_terms=info.get("reward_terms", {}),
             seconds=time.perf_counter() - began,
         )

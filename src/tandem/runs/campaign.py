@@ -103,7 +103,8 @@ class Campaign:
     def evaluate(self, snapshot: PolicySnapshot, clocks: Clocks, at: str, *, scheduled: bool = True) -> Score:
         """Score a policy and keep it if none was better. `scheduled=False`: a person asked for it, and it does not count for stopping."""
         score = self._evaluate(snapshot)
-        self.report(clocks, {"eval/success": score.success, "eval/return": score.returns, "eval/length": score.length})
+        success = {"eval/success": score.success} if score.success_known else {}
+        self.report(clocks, {**success, "eval/return": score.returns, "eval/length": score.length})
         self.display.say(f"evaluation at {at}: {score.outcome}, {score.length:.1f} actions")
         progress = self.progress
         if score.value >= progress.best:

@@ -506,7 +506,7 @@ class Page {
     if (over && summary?.stopped) {
       const judged = summary.deterministic ?? {};
       text("advice-phase", summary.stopped);
-      text("advice-do", judged.successes !== undefined ? `${judged.successes} of ${judged.episodes} evaluation episodes succeeded.` : judged.return !== undefined ? `Mean return ${short(judged.return)}.` : "");
+      text("advice-do", judged.successes !== undefined && judged.success_known !== false ? `${judged.successes} of ${judged.episodes} evaluation episodes succeeded.` : judged.return !== undefined ? `Mean return ${short(judged.return)}.` : "");
       text("advice-because", summary.minutes ? `${summary.minutes.toFixed(1)} minutes of training` : "");
       $("reference").parentElement.hidden = true;
       return;

@@ -166,8 +166,8 @@ def actions_constant(records: Records) -> Finding | None:
 
 def actions_saturated(records: Records) -> Finding | None:
     actions = _own_actions(records)
-    if actions is None or (records.success or 0.0) >= limits.LITTLE_SUCCESS:
-        return None
+    if actions is None or (records.success or 0.0) >= limits.LITTLE_SUCCESS or not records.reports_success:
+        return None  # a good policy may push hard, and without success nobody knows whether it is good
     shares = (np.abs(actions) > SATURATED).mean(axis=0)
     if float(shares.mean()) < limits.SATURATED_SHARE:
         return None
