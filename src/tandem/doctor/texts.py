@@ -512,8 +512,8 @@ TEXTS: dict[str, Text] = {
         ),
         "tandem play {run}",
         (
-            f"One observation component is within 2 % of its extreme in {limits.STUCK_SHARE:.0%} of the newest {limits.ENOUGH_STEPS} steps, and no episode succeeded.",
-            f"最近 {limits.ENOUGH_STEPS} 步中有 {limits.STUCK_SHARE:.0%} 的步某个观测分量在极值 2% 之内，且没有回合成功。",
+            f"One position is within 2 % of its extreme in {limits.STUCK_SHARE:.0%} of the newest {limits.ENOUGH_STEPS} steps, and no episode succeeded. Positions are observation entries in m or rad, or named `..._pos`, `..._position` or `..._pose`; nothing is said of other entries, because their meaning is not known.",
+            f"最近 {limits.ENOUGH_STEPS} 步中有 {limits.STUCK_SHARE:.0%} 的步某个位置在极值 2% 之内，且没有回合成功。位置指单位为 m 或 rad，或名为 `..._pos`、`..._position`、`..._pose` 的观测项；其他观测项的含义未知，不作判断。",
         ),
     ),
     "link_slow": Text(
