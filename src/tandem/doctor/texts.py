@@ -637,8 +637,8 @@ TEXTS: dict[str, Text] = {
         ),
         "tandem demos inspect {file}",
         (
-            f"A component is beyond ±0.99 in more than {limits.SATURATED_DEMOS:.0%} of the steps.",
-            f"某个分量在超过 {limits.SATURATED_DEMOS:.0%} 的步中超出 ±0.99。",
+            f"A component is beyond ±0.99 in more than {limits.SATURATED_DEMOS:.0%} of the steps. One that only ever has two or three values is a switch (a gripper, open or closed) and is left out.",
+            f"某个分量在超过 {limits.SATURATED_DEMOS:.0%} 的步中超出 ±0.99。始终只有两三个取值的分量是开关（例如夹爪的开与合），不计入。",
         ),
     ),
     "no_demos": Text(
