@@ -1,6 +1,8 @@
 """`tandem serve`, and the commands that use what it serves."""
 
+import dataclasses
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,7 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tandem.data.demos import DemoWriter
 from tandem.envs.registry import make_env, spec_for
+from tandem.files import name_for_files
 from tandem.types import Spec, environment_id
 
 TANDEM = (sys.executable, "-m", "tandem.cli")
@@ -79,9 +83,11 @@ def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], words: str
 def test_an_environment_in_another_python_is_trained_and_evaluated(tmp_path: Path) -> None:
     name = f"serve:{sys.executable}:served_worlds:ServedRail-v0"
     short = ("--max-steps", 20, "--eval-period", 0, "--final-episodes", 1, "--quiet")
-    trained = run("train", name, "--sync", "--run", "run", *short, cwd=tmp_path)
+    trained = run("train", name, "--sync", *short, cwd=tmp_path)
     assert trained.returncode == 0 and "max_steps (20) reached" in trained.stdout, trained.stderr
-    evaluated = run("eval", "run", "--episodes", 2, cwd=tmp_path)
+    [folder] = (tmp_path / "runs").iterdir()
+    assert re.fullmatch(r"served_worlds_ServedRail-v0_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", folder.name), "nothing of the interpreter's path"
+    evaluated = run("eval", folder, "--episodes", 2, cwd=tmp_path)
     assert evaluated.returncode == 0 and "of 2" in evaluated.stdout, evaluated.stderr
 
 
@@ -91,3 +97,11 @@ def test_the_same_environment_has_the_same_hash_in_any_python(monkeypatch: pytes
     here, there = spec_for("Pendulum-v1"), spec_for(f"serve:{sys.executable}:Pendulum-v1")
     assert here.hash == there.hash and not here.difference(there) and here.task != there.task
     assert Spec.from_json(there.to_json()) == there
+
+
+def test_files_are_named_after_the_environment_and_not_after_its_python(tmp_path: Path) -> None:
+    assert name_for_files("serve:/home/me/venvs/mw/bin/python:mw:Peg-v3") == name_for_files("mw:Peg-v3") == "mw_Peg-v3"
+    assert name_for_files("ws://robot:5599") == "ws_robot_5599" and name_for_files("gear_assembly") == "gear_assembly"
+    spec = dataclasses.replace(spec_for("Pendulum-v1"), task="serve:/home/me/venvs/mw/bin/python:mw:Peg-v3")
+    with DemoWriter(tmp_path, spec) as writer:
+        assert writer.partial_path.name.startswith("mw_Peg-v3_demos_")
