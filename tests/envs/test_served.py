@@ -277,6 +277,12 @@ def test_packages_that_the_other_python_lacks(tmp_path: Path, monkeypatch: pytes
         make_env(local("ServedRail-v0"))
 
 
+def test_the_first_folder_of_pythonpath_is_searched_also_in_a_process_with_a_safe_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The actors of `tandem train` have PYTHONSAFEPATH, and what they start inherits it."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    make_env(local("ServedRail-v0")).close()
+
+
 def test_a_module_that_the_other_python_cannot_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownTaskError, match=r"No module named 'no_such_world'.*\n?.*PYTHONPATH=FOLDER"):
         make_env(f"serve:{sys.executable}:no_such_world:X-v0")

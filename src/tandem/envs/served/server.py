@@ -25,17 +25,19 @@ It needs Python >= 3.9, NumPy 1 or 2, msgpack, websockets >= 10, and Gymnasium >
 
 from __future__ import annotations
 
+import os
 import sys
 
-if __name__ == "__main__" and sys.path and not sys.flags.isolated:
-    sys.path.pop(0)  # this file's own folder: a module of the environment must not be found there by accident
+if __name__ == "__main__" and sys.path and os.path.abspath(sys.path[0]) == os.path.dirname(os.path.abspath(__file__)):
+    # This file's own folder: a module of the environment must not be found there by accident. With PYTHONSAFEPATH it is not there, and
+    # the first place is one that a person has named.
+    sys.path.pop(0)
 
 import argparse
 import contextlib
 import hmac
 import importlib
 import json
-import os
 import platform
 import queue
 import secrets
