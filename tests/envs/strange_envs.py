@@ -9,6 +9,7 @@ import gymnasium
 
 MODULE = '''
 import os
+import signal
 import time
 
 import gymnasium
@@ -74,6 +75,15 @@ class Exits(Drive):
         os._exit(3)
 
 
+class Crashes(Drive):
+    """Compiled code that it uses has a fault."""
+
+    def step(self, action):
+        if self.count >= 29:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().step(0 * action)
+
+
 class NotANumber(Drive):
     """A sensor fails in the fourth step of each episode."""
 
@@ -123,8 +133,8 @@ class NotMade(Drive):
         raise OSError("no licence file")
 
 
-for kind in (Drive, Declared, OtherKey, NoSuccess, Fails, FailsToReset, Exits, NotANumber, NotANumberAtFirst, Hangs, Pixels, FloatPixels,
-             Nested, Several, NotMade):
+for kind in (Drive, Declared, OtherKey, NoSuccess, Fails, FailsToReset, Exits, Crashes, NotANumber, NotANumberAtFirst, Hangs, Pixels,
+             FloatPixels, Nested, Several, NotMade):
     gymnasium.register(f"{kind.__name__}-v0", kind, max_episode_steps=None if kind is Declared else 40, disable_env_checker=True)
 gymnasium.register("drive-hyphenated-v0", Drive, max_episode_steps=40, disable_env_checker=True)
 '''

@@ -62,6 +62,28 @@ def test_an_actor_that_dies_of_its_environment_is_told_truly(folder: Path, tmp_p
         assert "Traceback" in said and "strange.py" in said, "the environment's own traceback is shown"
 
 
+def test_an_actor_that_crashes_again_and_again_ends_the_run(folder: Path, tmp_path: Path) -> None:
+    """Started again as after any death by a signal; but the same fault five times in a row is not chance."""
+    run = tmp_path / "run"
+    code, said = tandem(folder, "train", "strange:Crashes-v0", *SMALL, "--max-steps", "100000", "--run", str(run))
+    assert code == 2 and said.count("the actor 0 was ended by SIGSEGV (a fault in compiled code); it is started again") == 4, said
+    assert "the actor 0 was ended by SIGSEGV 5 times in a row, each time within 60 s of its start and left no error of its own" in said
+    assert "Segmentation fault" in said and "strange.py" in said, "the line of the environment where it crashed is shown"
+    found = diagnose_run(run)["findings"][0]
+    assert found["name"] == "part_failed" and "was ended by SIGSEGV 5 times in a row" in found["evidence"][0], found
+    assert "often_restarted" not in [finding["name"] for finding in diagnose_run(run)["findings"]], "said once"
+
+
+def test_a_served_environment_that_crashes_is_named_with_its_signal(folder: Path, tmp_path: Path) -> None:
+    """Its process is not ours: the actor lives, says what happened and ends the run, which can be continued."""
+    run, name = tmp_path / "run", f"serve:{sys.executable}:strange:Crashes-v0"
+    code, said = tandem(folder, "train", name, *SMALL, "--max-steps", "100000", "--run", str(run))
+    assert code == 2 and f"the process of environment '{name}'" in said, said
+    assert "was ended by SIGSEGV: a fault in compiled code of the environment or of its simulator" in said and "Traceback" not in said
+    found = diagnose_run(run)["findings"][0]
+    assert found["name"] == "part_failed" and "was ended by SIGSEGV" in " ".join(found["evidence"]), found
+
+
 def test_an_actor_takes_the_scales_of_the_run_and_a_policy_of_its_own_keeps_its_own(folder: Path, tmp_path: Path) -> None:
     """The environment says 1 for all of them, so the actor of another machine knows them only from the hub."""
     env_spec = make_env("strange:Drive-v0").spec
