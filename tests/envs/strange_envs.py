@@ -93,6 +93,14 @@ class NotANumber(Drive):
         return seen
 
 
+class NoReward(Drive):
+    """Its reward becomes NaN in the fourth step."""
+
+    def step(self, action):
+        seen, reward, *rest = super().step(action)
+        return seen, float("nan") if self.count == 4 else reward, *rest
+
+
 class NotANumberAtFirst(Drive):
     def seen(self):
         return np.array([np.nan, 0, 0], np.float32)
@@ -133,8 +141,8 @@ class NotMade(Drive):
         raise OSError("no licence file")
 
 
-for kind in (Drive, Declared, OtherKey, NoSuccess, Fails, FailsToReset, Exits, Crashes, NotANumber, NotANumberAtFirst, Hangs, Pixels,
-             FloatPixels, Nested, Several, NotMade):
+for kind in (Drive, Declared, OtherKey, NoSuccess, Fails, FailsToReset, Exits, Crashes, NoReward, NotANumber, NotANumberAtFirst, Hangs,
+             Pixels, FloatPixels, Nested, Several, NotMade):
     gymnasium.register(f"{kind.__name__}-v0", kind, max_episode_steps=None if kind is Declared else 40, disable_env_checker=True)
 gymnasium.register("drive-hyphenated-v0", Drive, max_episode_steps=40, disable_env_checker=True)
 '''

@@ -150,6 +150,9 @@ class Records:
         recently = self.written_at is not None and self.now - self.written_at < limits.ASLEEP_S
         if self.summary is not None:
             return "finished"
+        told = self.events_of("broken", "part_failed", "launched", "started", "resumed")
+        if told and told[-1]["kind"] in ("broken", "part_failed"):
+            return "dead"  # it has said so itself
         return "running" if recently or self.path is None else "dead"
 
     @property

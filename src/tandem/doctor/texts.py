@@ -157,8 +157,8 @@ TEXTS: dict[str, Text] = {
         ("The run produced a NaN or infinite value and stopped.", "运行出现了 NaN 或无穷大并停止。"),
         (("saved in {file}", "已保存到 {file}"), ("error: {detail}", "错误：{detail}")),
         (
-            "In a simulation: contacts are too stiff for the time step, or a randomised value is out of range. In PPO: the learning rate or the rewards are too large.",
-            "仿真中：接触刚度对时间步长来说太大，或随机化的参数超出范围。PPO 中：学习率或奖励太大。",
+            "In a simulation: contacts are too stiff for the time step, or a randomised value is out of range. In an environment of your own: a division by zero in its code, or a sensor without a value. In PPO, if the environment is not named in the error: the learning rate or the rewards are too large.",
+            "仿真中：接触刚度对时间步长来说太大，或随机化的参数超出范围。自己的环境中：代码里除以零，或传感器没有读数。PPO 中，如果错误里没有指明环境：学习率或奖励太大。",
         ),
         "tandem doctor replay {file}",
         (
@@ -174,15 +174,15 @@ TEXTS: dict[str, Text] = {
             ("[silent] it left no error of its own", "[silent] 它没有留下错误信息"),
         ),
         (
-            "An actor: the environment raised an error in `step` or `reset`, or its code or a library ended the process. The hub or the trainer: see the error.",
-            "Actor：环境在 `step` 或 `reset` 里报错，或者它的代码、它用的库结束了进程。hub 或训练进程：见错误信息。",
+            "An actor or the environment: it raised an error in `step` or `reset`, or its code or a library ended the process. The hub or the trainer: see the error.",
+            "Actor 或环境：环境在 `step` 或 `reset` 里报错，或者它的代码、它用的库结束了进程。hub 或训练进程：见错误信息。",
         ),
-        "tandem train --resume {run}",
+        "tandem {command} --resume {run}",
         (
-            "The supervisor wrote an event `part_failed` after it last started the parts.",
-            "supervisor 最近一次启动各部分之后写了 `part_failed` 事件。",
+            "The run wrote an event `part_failed` after its parts were last started.",
+            "最近一次启动各部分之后，运行写了 `part_failed` 事件。",
         ),
-        next_unscripted="tandem env describe {task}   # steps it alone; once it is mended: tandem train --resume {run}",
+        next_unscripted="tandem env describe {task}   # steps it alone; once it is mended: tandem {command} --resume {run}",
     ),
     "run_died": Text(
         ("The run is not running and did not finish.", "运行已经停止，但没有正常结束。"),

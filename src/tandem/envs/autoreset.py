@@ -38,7 +38,7 @@ class AutoresetEnv:
         if step.lost is not None:
             raise EpisodeLost(
                 f"environment '{self.task_spec.task}': the episodes of the rows {np.flatnonzero(step.lost).tolist()} are gone, so this "
-                f"rollout has a hole. The run can be continued with --resume."
+                f"rollout has a hole."
             )
         info = {
             "success": step.success,
