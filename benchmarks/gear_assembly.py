@@ -59,7 +59,7 @@ def one_seed(seed: int, runs: Path, display: Display, quick: bool) -> dict[str, 
 def by_operator(operator: Any, episodes: int) -> int:
     """Number of successes of an operator instead of a learned policy."""
     env = make_env(TASK)
-    return sum(play_episode(env, operator, seed)[-1].success for seed in episode_seeds(0, "final", episodes))
+    return sum(bool(play_episode(env, operator, seed)[-1].success) for seed in episode_seeds(0, "final", episodes))
 
 
 def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_gear")) -> None:

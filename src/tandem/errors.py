@@ -97,6 +97,10 @@ class EpisodeLost(ServedError):
     pass
 
 
+class EnvironmentTaken(ServedError):
+    pass
+
+
 class NotFinite(TandemError):
     pass
 

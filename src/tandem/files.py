@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from tandem.errors import ConfigError, FileMissing, StorageFull
+from tandem.types import environment_id
+
+
+def name_for_files(task: str) -> str:
+    """The environment's id as a part of a file's name, whatever Python runs it: the path of an interpreter says nothing of the data."""
+    return re.sub(r"[^\w.-]+", "_", environment_id(task))
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:

@@ -88,8 +88,8 @@ class Transition:
     """The episode was cut off by time: bootstrap from `next_observation`."""
     intervened: bool = False
     """A person (or a script standing in for one) chose this action."""
-    success: bool = False
-    """Reported by the task, on the step that achieved it."""
+    success: bool | None = False
+    """Reported by the task, on the step that achieved it. None: this environment does not report success (`Step.success_known`)."""
     episode: int = 0
     step: int = 0
     policy_version: int = -1

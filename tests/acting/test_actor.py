@@ -151,6 +151,18 @@ def test_a_label_ends_the_episode_with_its_next_step() -> None:
     assert (link.sent[-1].episode, link.sent[-1].step, link.sent[-1].last) == (1, 0, False)
 
 
+@pytest.mark.parametrize(("label", "stored"), [(True, True), (False, False), (None, None)])
+def test_a_label_is_known_where_the_environment_reports_no_success(label: bool | None, stored: bool | None, tmp_path: Path) -> None:
+    with strange_module(tmp_path):
+        link = Link()
+        actor = Actor(make_env("strange:NoSuccess-v0", 2), link, [HandsOff()] * 2, source="robot", seed=3)
+        actor.begin()
+        turns(actor, 1)
+        actor.give_label(Label(label))
+        turns(actor, 1)
+    assert [step.success for step in link.sent] == [None, None, stored, None], "the person judged row 0 alone"
+
+
 @pytest.mark.parametrize("episode", [None, 0])
 def test_a_label_that_comes_too_late_does_not_end_the_next_episode(episode: int | None) -> None:
     """The episode had ended by itself while the person was pressing the key."""

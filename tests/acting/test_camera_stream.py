@@ -84,7 +84,7 @@ def test_an_environment_without_a_simulation_shows_its_own_picture() -> None:
     env = Drawn("rgb_array")
     assert Scenery(GymnasiumEnv("drawn", [env]), ["x"]).description()["cameras"] == [OWN_PICTURE]
     pictures, audience = stream(env)
-    pictures.take(OWN_PICTURE, {})
+    assert pictures.take(OWN_PICTURE, {}) == ""
     wait_for(lambda: audience.seen, what="a picture")
     pictures.close()
     picture = np.asarray(Image.open(io.BytesIO(audience.seen[0].picture)))
@@ -108,9 +108,9 @@ def test_an_environment_that_cannot_draw_itself_is_asked_once(picture: Any) -> N
     lines: list[str] = []
     env = Drawn("rgb_array", picture=picture)
     pictures, audience = stream(env, lines)
-    for _ in range(3):
-        pictures.take(OWN_PICTURE, {})
+    reasons = {pictures.take(OWN_PICTURE, {}) for _ in range(3)}
     pictures.close()
+    assert len(reasons) == 1 and lines[0].endswith(reasons.pop()), "the reason is there for a page too"
     assert len(env.drawn) == len(lines) == 1 and "no pictures of the camera 'own picture'" in lines[0] and not audience.seen
 
 

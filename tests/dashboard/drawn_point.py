@@ -1,6 +1,6 @@
 """A point on a line that draws a picture of itself, without MuJoCo: a bright square on black, where the point is.
 
-Used as `tests.dashboard.drawn_point:DrawnPoint-v0`.
+Used as `tests.dashboard.drawn_point:DrawnPoint-v0`; `BlindPoint-v0` cannot draw itself.
 """
 
 from typing import Any
@@ -33,4 +33,12 @@ class DrawnPoint(gymnasium.Env):
         return picture
 
 
+class BlindPoint(DrawnPoint):
+    """Says that it draws itself and cannot: a package is missing, as pygame is for Gymnasium's Pendulum."""
+
+    def render(self) -> np.ndarray:
+        raise gymnasium.error.DependencyNotInstalled("pygame is not installed")
+
+
+gymnasium.register("BlindPoint-v0", entry_point=f"{__name__}:BlindPoint", max_episode_steps=1000)
 gymnasium.register("DrawnPoint-v0", entry_point=f"{__name__}:DrawnPoint", max_episode_steps=1000)

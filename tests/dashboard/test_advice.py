@@ -20,6 +20,7 @@ MIDDLE = Figures(Clocks(600, 5000, 13), training_starts=100, success=0.4, share=
         ({"clocks": Clocks(150, 900, 4), "critic_steps": 500}, "critics catch up", "Watch"),
         ({"q": 7.0}, "impossible Q values", "findings"),
         ({"success": None, "share": None}, "no episode", "Watch"),
+        ({"success": None, "returns": -120.0, "share": 0.0}, "by the return", "watch whether the return rises"),
         ({"success": 0.4, "best": 0.9}, "better before", "Watch a few episodes"),
         ({"success": 0.1, "share": 0.1}, "too few successes", "one episode in three"),
         ({"success": 0.4, "share": 0.3}, "learning", "actively"),
@@ -35,6 +36,8 @@ def test_what_to_do_follows_from_success_share_and_values(change: dict, phase: s
 
 def test_the_numbers_behind_the_advice_are_shown() -> None:
     assert advise(MIDDLE).because == ("success 40% of the last 20", "you acted in 30% of the steps", "Q 0.30 and rising")
+    silent = dataclasses.replace(MIDDLE, success=None, returns=-120.5)
+    assert advise(silent).because[0] == "return -120.5, mean of the last 20"
 
 
 def test_the_clocks_in_words() -> None:

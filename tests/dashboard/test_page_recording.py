@@ -81,6 +81,24 @@ def test_a_robot_without_shapes_is_shown_by_the_picture_that_it_draws_of_itself(
         recording.stop()
 
 
+def test_a_robot_that_cannot_draw_itself_says_why(browser: Any, tmp_path: Path) -> None:
+    """Also to a page that is opened later, when the actor has long stopped to ask for pictures."""
+    task = "tests.dashboard.drawn_point:BlindPoint-v0"
+    recording = Started(tmp_path, "record", task, "--operator", "browser", "--demos", "1", "--out", str(tmp_path / "demos"))
+    context = browser.new_context(viewport={"width": 1366, "height": 768})
+    try:
+        for _ in range(2):
+            visitor = Visitor(context, recording.link())
+            visitor.until("document.getElementById('stage-empty').textContent.includes('pygame is not installed')")
+            assert visitor.tab.evaluate("[tandem.camera, document.getElementById('stage-empty').hidden]") == ["own picture", False]
+            assert "No picture from 'own picture': environment '" in visitor.tab.inner_text("#stage-empty") and not visitor.errors
+        visitor.tab.select_option("#camera", "")
+        visitor.until("document.getElementById('stage-empty').textContent.includes('no shapes to draw')")
+    finally:
+        context.close()
+        recording.stop()
+
+
 def test_two_demonstrations_are_recorded_by_hand(browser: Any, tmp_path: Path) -> None:
     """One is discarded in between and leaves no trace; the program ends when it has two."""
     recording = Started(tmp_path, "record", TASK, "--operator", "browser", "--demos", "2", "--out", str(tmp_path / "demos"))

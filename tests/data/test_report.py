@@ -123,7 +123,10 @@ NAN = dataclasses.replace(episode(4)[2], observation=observation(2) | {"pose": n
             [episode(4)[0], dataclasses.replace(episode(4)[1], observation=observation(77)), *episode(4)[2:]],
             "warning: 1 of 2 episodes in which a next observation is not the observation of the next step: episode 1",
         ),
-        (acting(episode(20), [[0.0, -1.0]] * 20), "warning: action [1] is at its limit in 80% of the steps"),
+        (
+            acting(episode(20), [[0.0, -1.0]] * 18 + [[0.0, 0.2], [0.0, 0.4]]),
+            "warning: action [1] is at its limit in 72% of the steps",  # 18 of 25
+        ),
         (acting(episode(20), [[0.0, 0.0]] * 20), "warning: 80% of the steps do not move"),
     ],
 )
@@ -161,3 +164,18 @@ def test_errors_come_before_warnings(tmp_path):
     found = problems(file_of(tmp_path, episode(4)[:3], [transition(0, reward=float("nan"))]))
     assert [problem.split(":")[0] for problem in found] == sorted(problem.split(":")[0] for problem in found)
     assert found[0].startswith("error") and found[-1].startswith("warning")
+
+
+def test_a_gripper_that_is_open_or_closed_is_a_switch_and_not_saturated(tmp_path):
+    arm = np.linspace(-0.9, 0.9, 20).tolist()
+    for name, gripper, switch in (
+        ("open_or_closed", [-1.0] * 10 + [1.0] * 10, True),
+        ("with_a_rest", [0.0] * 2 + [-1.0] * 9 + [1.0] * 9, True),
+        ("four_values", [0.0, 0.5] + [-1.0] * 9 + [1.0] * 9, False),
+        ("always_pushing", [1.0] * 20, False),
+    ):
+        path = file_of(tmp_path, acting(episode(20), [list(pair) for pair in zip(arm, gripper, strict=True)]), name=f"{name}.db")
+        report = inspect(path)
+        assert report.switches == (False, switch) and report.saturation_share[1] >= 0.9, "the table shows it all the same"
+        assert report.saturated.keys() == ({0} if switch else {0, 1})
+        assert any("action [1] is at its limit" in problem for problem in problems(path)) != switch

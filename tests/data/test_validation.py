@@ -45,7 +45,7 @@ def test_a_sound_step_has_no_reason_against_it():
         ),
         (transition(reward=True), "reward is a bool, not a number"),
         (transition(terminated=1), "terminated is a int, neither True nor False"),
-        (transition(success=None), "success is a NoneType, neither True nor False"),
+        (transition(intervened=None), "intervened is a NoneType, neither True nor False"),
         (transition(step=1.0), "step is a float, not a count"),
         (transition(policy_version=-2), "policy_version is -2, expected a count from -1"),
         (transition(episode=-1), "episode is -1, expected a count from 0"),

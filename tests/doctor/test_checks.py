@@ -300,16 +300,15 @@ LAUNCHED = {"kind": "launched", "time": NOW - 90, "parts": ["hub", "trainer", "a
 INTERRUPTED = {"stopped": "interrupted", "learner_step": 0, "actor_step": 12, "policy_version": 1}
 
 
-def foreign(values: np.ndarray, **parts: Any) -> Records:
+def foreign(values: np.ndarray, entry: str = "state", unit: str = "", **parts: Any) -> Records:
     """A run on somebody's environment whose newest observations are these, `(n, 3)`; the actions move."""
     rows = [
-        Transition(
-            {"state": row}, np.array([0.5 * (-1) ** n], np.float32), 0.0, {"state": row}, False, False, step=n % 50, seq=n, source="a"
-        )
+        Transition({entry: row}, np.array([0.5 * (-1) ** n], np.float32), 0.0, {entry: row}, False, False, step=n % 50, seq=n, source="a")
         for n, row in enumerate(values.astype(np.float32))
     ]
     journal = JournalFigures(len(rows), 0, [], [], 1000, rows, [])
-    return seen(task=FOREIGN.task, spec=FOREIGN, journal=journal, **parts)
+    spec = dataclasses.replace(FOREIGN, observation={entry: Entry((3,), unit=unit)})
+    return seen(task=FOREIGN.task, spec=spec, journal=journal, **parts)
 
 
 def test_a_part_that_failed_is_the_cause_and_not_ctrl_c() -> None:
@@ -345,11 +344,41 @@ def test_a_number_that_is_always_clipped_is_a_problem() -> None:
 def test_a_number_that_never_moves_is_said_and_is_not_stuck() -> None:
     values = np.random.default_rng(0).normal(size=(300, 3)).clip(-2, 2)
     values[:, 2] = np.where(np.arange(300) < 30, 0.2501, 0.25)  # settles at the edge of a range that is nothing
-    found = {finding["name"]: finding for finding in diagnose(foreign(values))["findings"]}
-    assert found["entries_constant"]["evidence"] == ["state[2]; 1 of 3 numbers, in 300 steps"] and "stuck_at_limit" not in found
+    found = {finding["name"]: finding for finding in diagnose(foreign(values, "agent_pos"))["findings"]}
+    assert found["entries_constant"]["evidence"] == ["agent_pos[2]; 1 of 3 numbers, in 300 steps"] and "stuck_at_limit" not in found
     values[:, 2] = np.where(np.arange(300) < 60, values[:, 0], 2.0)  # but this one ran into its limit
-    found = {finding["name"] for finding in diagnose(foreign(values))["findings"]}
+    found = {finding["name"] for finding in diagnose(foreign(values, "agent_pos"))["findings"]}
     assert "stuck_at_limit" in found and "entries_constant" not in found
+
+
+@pytest.mark.parametrize(
+    ("entry", "unit", "known"),
+    [
+        ("state", "", False),
+        ("tcp_velocity", "m/s", False),
+        ("gripper_pose", "", True),
+        ("robot0_eef_pos", "", True),
+        ("state", "m, rad", True),
+        ("position", "m/s", False),
+    ],
+)
+def test_an_upright_pendulum_is_not_stuck_and_a_robot_at_its_limit_is(entry: str, unit: str, known: bool) -> None:
+    """Pendulum's state is (cos, sin, speed): swung up and balanced, its cosine stays at 1 while the actions go on."""
+    random = np.random.default_rng(0)
+    angle = np.where(np.arange(300) < 60, random.uniform(-np.pi, np.pi, 300), random.normal(0, 0.02, 300))
+    swung_up = np.stack([np.cos(angle), np.sin(angle), random.normal(size=300)], axis=1)
+    found = {finding["name"] for finding in diagnose(foreign(swung_up, entry, unit))["findings"]}
+    assert ("stuck_at_limit" in found) == known
+
+
+def test_a_robot_that_nobody_judges_is_not_called_stuck() -> None:
+    """Without reported success the edge may be where it is wanted."""
+    at_edge = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+    at_edge[60:, 0] = 1.0
+    returns = {"learner_step": 90, "actor_step": 900, "policy_version": 10, "wall_s": 9.0, "environment/episode/r": -3.0}
+    for row, known in ((returns, False), (returns | {"environment/episode/success": 0.0}, True)):
+        found = {finding["name"] for finding in diagnose(foreign(at_edge, "agent_pos", rows=[row]))["findings"]}
+        assert ("stuck_at_limit" in found) == known
 
 
 def test_an_unknown_range_is_said_for_somebodys_environment_only() -> None:

@@ -180,6 +180,12 @@ def standing_still(path: Path, steps: list[Transition]) -> str:
     return "demos_idle"
 
 
+def pushing(path: Path, steps: list[Transition]) -> str:
+    with Journal.create(path, SPEC) as journal:
+        journal.append([dataclasses.replace(step, action=np.clip(50 * step.action, -1, 1)) for step in steps])
+    return "demos_saturated"
+
+
 def failures(path: Path, steps: list[Transition]) -> str:
     keep = {0, 1}  # two of 25 episodes succeed
     with Journal.create(path, SPEC) as journal:
@@ -195,7 +201,7 @@ def failures(path: Path, steps: list[Transition]) -> str:
 
 
 @pytest.mark.parametrize(
-    "spoil", [empty, of_another_task, of_another_spec, without_reward, broken_by_nan, cut_off, gone, standing_still, failures]
+    "spoil", [empty, of_another_task, of_another_spec, without_reward, broken_by_nan, cut_off, gone, standing_still, pushing, failures]
 )
 def test_demonstrations(spoil: Callable[[Path, list[Transition]], str], healthy: Path, demos: Path, tmp_path: Path) -> None:
     with Journal.open(demos) as journal:
@@ -204,6 +210,16 @@ def test_demonstrations(spoil: Callable[[Path, list[Transition]], str], healthy:
     run = copy_of(healthy, tmp_path / "run")
     edit_json(run / "config.json", lambda described: described["config"].update(demos=[str(tmp_path / "demos.db")]))
     assert first(run) == name
+
+
+def test_an_axis_that_is_only_open_or_closed_is_no_fault(healthy: Path, demos: Path, tmp_path: Path) -> None:
+    with Journal.open(demos) as journal:
+        steps = [step for _, step in journal.read()]
+    with Journal.create(tmp_path / "demos.db", SPEC) as journal:
+        journal.append([dataclasses.replace(s, action=np.append(s.action[:2] / 2, np.float32(1 if s.step < 3 else -1))) for s in steps])
+    run = copy_of(healthy, tmp_path / "run")
+    edit_json(run / "config.json", lambda described: described["config"].update(demos=[str(tmp_path / "demos.db")]))
+    assert_healthy(run)
 
 
 # ---- faults in the stored data

@@ -9,6 +9,7 @@ import gymnasium
 
 MODULE = '''
 import os
+import signal
 import time
 
 import gymnasium
@@ -74,6 +75,15 @@ class Exits(Drive):
         os._exit(3)
 
 
+class Crashes(Drive):
+    """Compiled code that it uses has a fault."""
+
+    def step(self, action):
+        if self.count >= 29:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return super().step(0 * action)
+
+
 class NotANumber(Drive):
     """A sensor fails in the fourth step of each episode."""
 
@@ -81,6 +91,14 @@ class NotANumber(Drive):
         seen = super().seen()
         seen[1] = np.nan if self.count == 4 else seen[1]
         return seen
+
+
+class NoReward(Drive):
+    """Its reward becomes NaN in the fourth step."""
+
+    def step(self, action):
+        seen, reward, *rest = super().step(action)
+        return seen, float("nan") if self.count == 4 else reward, *rest
 
 
 class NotANumberAtFirst(Drive):
@@ -123,8 +141,8 @@ class NotMade(Drive):
         raise OSError("no licence file")
 
 
-for kind in (Drive, Declared, OtherKey, NoSuccess, Fails, FailsToReset, Exits, NotANumber, NotANumberAtFirst, Hangs, Pixels, FloatPixels,
-             Nested, Several, NotMade):
+for kind in (Drive, Declared, OtherKey, NoSuccess, Fails, FailsToReset, Exits, Crashes, NoReward, NotANumber, NotANumberAtFirst, Hangs,
+             Pixels, FloatPixels, Nested, Several, NotMade):
     gymnasium.register(f"{kind.__name__}-v0", kind, max_episode_steps=None if kind is Declared else 40, disable_env_checker=True)
 gymnasium.register("drive-hyphenated-v0", Drive, max_episode_steps=40, disable_env_checker=True)
 '''

@@ -29,6 +29,7 @@ from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, EnvironmentFailed, EpisodeLost, RenderingUnavailable, ServedError, UnknownTaskError
 from tandem.testing import TaskEnvContract
 from tests.envs import served_worlds
+from tests.envs.strange_envs import strange_module
 
 HERE = Path(__file__).parent
 TOKEN = "a-token-of-the-tests"
@@ -275,6 +276,29 @@ def test_packages_that_the_other_python_lacks(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{HERE}")
     with pytest.raises(ConfigError, match=f"{sys.executable} -m pip install msgpack websockets"):
         make_env(local("ServedRail-v0"))
+
+
+def test_the_first_folder_of_pythonpath_is_searched_also_in_a_process_with_a_safe_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The actors of `tandem train` have PYTHONSAFEPATH, and what they start inherits it."""
+    monkeypatch.setenv("PYTHONSAFEPATH", "1")
+    make_env(local("ServedRail-v0")).close()
+
+
+def test_an_environment_that_takes_no_render_mode_can_be_watched_and_cannot_be_filmed(tmp_path: Path, monkeypatch: Any) -> None:
+    """People may look at row 0 of an actor: that must not be a reason to fail."""
+    drawn = make_env(local("ServedRail-v0"), 2, watched=True)
+    drawn.reset(seeds=[0, 1])
+    assert drawn.capabilities.renders and drawn.render().shape == (8, 10, 3)
+    drawn.close()
+    with strange_module(tmp_path):
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        name = f"serve:{sys.executable}:strange:Drive-v0"
+        watched = make_env(name, 2, watched=True)
+        watched.reset(seeds=[0, 1])
+        assert not watched.capabilities.renders and watched.step(np.zeros((2, 1))).reward.tolist() == [0, 0]
+        watched.close()
+        with pytest.raises(EnvironmentFailed, match="takes no arguments"):
+            make_env(name, render=True)
 
 
 def test_a_module_that_the_other_python_cannot_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ MUTANTS = [
     Mutant(
         "entropy_excuses_any_value",
         "off_policy/learner.py",
-        "    return limit + agent.discount / (1 - agent.discount) * temperature * largest_entropy",
+        "    return limit + discount / (1 - discount) * temperature * largest_entropy",
         "    return math.inf",
         (LEARNER,),
     ),
@@ -146,9 +146,9 @@ MUTANTS = [
     ),
     Mutant(
         "resume_stores_what_was_thrown_away",
-        "off_policy/trainer.py",
-        "self.learner.refill(received, journal.discarded(), oldest)",
-        "self.learner.refill(received, set(), oldest)",
+        "off_policy/saving.py",
+        "refill(learner, received, journal.discarded(), ",
+        "refill(learner, received, set(), ",
         (INTERVENTIONS,),
     ),
     Mutant(

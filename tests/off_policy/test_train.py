@@ -299,4 +299,4 @@ def test_a_logger_that_fails_is_reported_once_and_does_not_stop_the_run(demos: P
 
 def test_demonstrations_load_as_they_were_recorded(demos: Path) -> None:
     steps = load_demos(demos, spec_for("reach"))
-    assert sum(step.success for step in steps) == 10 and all(step.intervened for step in steps)
+    assert sum(bool(step.success) for step in steps) == 10 and all(step.intervened for step in steps)

@@ -409,7 +409,7 @@ def test_a_ppo_policy_records_demonstrations(reach_run: Path, tmp_path: Path) ->
     spec = env.spec
     operator = PolicyOperator(load_policy(reach_run, spec=spec)[0], spec)
     demos = load_demos(record_demos(env, operator, 3, tmp_path, seed=0), spec)
-    assert sum(step.success for step in demos) == 3 and max(np.abs(step.action).max() for step in demos) <= 1
+    assert sum(bool(step.success) for step in demos) == 3 and max(np.abs(step.action).max() for step in demos) <= 1
 
 
 def test_a_ppo_policy_cloned_for_sac_acts_the_same(reach_run: Path) -> None:

@@ -117,6 +117,18 @@ def test_a_supervisor_holds_any_launcher_and_starts_again_what_was_killed(tmp_pa
     assert hub.stopped and trainer.stopped and again.stopped and not killed.stopped
 
 
+def test_a_fault_that_returns_ends_the_run_and_a_kill_from_outside_does_not(tmp_path: Path) -> None:
+    def deaths(code: int) -> list[Played]:
+        return [Played([code]) for _ in range(6)]
+
+    faulty = {"hub": [Played([None])], "trainer": [Played([None])], "actor 0": deaths(-signal.SIGSEGV)}
+    with pytest.raises(PartFailed, match="was ended by SIGSEGV 5 times in a row, each time within 60 s of its start"):
+        supervise(tmp_path, ScriptedLauncher(tmp_path, faulty))
+    assert len(faulty["actor 0"]) == 1, "five of six were used"
+    killed = {"hub": [Played([None])], "trainer": [Played([None] * 20 + [0])], "actor 0": [*deaths(-signal.SIGKILL), Played([None])]}
+    assert supervise(tmp_path, ScriptedLauncher(tmp_path, killed))[0] == {"stopped": "max_steps"} and not killed["actor 0"]
+
+
 def test_a_part_that_ends_with_an_error_ends_the_run_and_its_log_is_named(tmp_path: Path) -> None:
     hub, trainer, actor = Played([None]), Played([None]), Played([3])
     launcher = ScriptedLauncher(tmp_path, {"hub": [hub], "trainer": [trainer], "actor 0": [actor]})

@@ -1,6 +1,9 @@
 """`tandem serve`, and the commands that use what it serves."""
 
+import dataclasses
+import io
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,9 +14,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from tandem.acting.judge import Judge
+from tandem.agents.sac_config import SACConfig
+from tandem.data.demos import DemoWriter
 from tandem.envs.registry import make_env, spec_for
+from tandem.envs.served import server
+from tandem.errors import EnvironmentTaken
+from tandem.files import name_for_files
+from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.sync import train
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
 from tandem.types import Spec, environment_id
+from tests.acting.counter_env import steady
+from tests.waiting import wait_for
 
 TANDEM = (sys.executable, "-m", "tandem.cli")
 WORLDS = Path(__file__).parents[1] / "envs"
@@ -79,9 +95,11 @@ def test_what_cannot_be_served_is_refused(arguments: tuple[str, ...], words: str
 def test_an_environment_in_another_python_is_trained_and_evaluated(tmp_path: Path) -> None:
     name = f"serve:{sys.executable}:served_worlds:ServedRail-v0"
     short = ("--max-steps", 20, "--eval-period", 0, "--final-episodes", 1, "--quiet")
-    trained = run("train", name, "--sync", "--run", "run", *short, cwd=tmp_path)
+    trained = run("train", name, "--sync", *short, cwd=tmp_path)
     assert trained.returncode == 0 and "max_steps (20) reached" in trained.stdout, trained.stderr
-    evaluated = run("eval", "run", "--episodes", 2, cwd=tmp_path)
+    [folder] = (tmp_path / "runs").iterdir()
+    assert re.fullmatch(r"served_worlds_ServedRail-v0_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", folder.name), "nothing of the interpreter's path"
+    evaluated = run("eval", folder, "--episodes", 2, cwd=tmp_path)
     assert evaluated.returncode == 0 and "of 2" in evaluated.stdout, evaluated.stderr
 
 
@@ -91,3 +109,67 @@ def test_the_same_environment_has_the_same_hash_in_any_python(monkeypatch: pytes
     here, there = spec_for("Pendulum-v1"), spec_for(f"serve:{sys.executable}:Pendulum-v1")
     assert here.hash == there.hash and not here.difference(there) and here.task != there.task
     assert Spec.from_json(there.to_json()) == there
+
+
+def test_files_are_named_after_the_environment_and_not_after_its_python(tmp_path: Path) -> None:
+    assert name_for_files("serve:/home/me/venvs/mw/bin/python:mw:Peg-v3") == name_for_files("mw:Peg-v3") == "mw_Peg-v3"
+    assert name_for_files("ws://robot:5599") == "ws_robot_5599" and name_for_files("gear_assembly") == "gear_assembly"
+    spec = dataclasses.replace(spec_for("Pendulum-v1"), task="serve:/home/me/venvs/mw/bin/python:mw:Peg-v3")
+    with DemoWriter(tmp_path, spec) as writer:
+        assert writer.partial_path.name.startswith("mw_Peg-v3_demos_")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def robot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """The address of a robot, which serves one client."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    for name, value in (("TANDEM_TOKEN", "t" * 20), ("TANDEM_ENV_CONNECT_S", "2"), ("HALTED", str(tmp_path / "halted"))):
+        monkeypatch.setenv(name, value)
+    environment = {**os.environ, "PYTHONPATH": str(WORLDS)}
+    process = subprocess.Popen([sys.executable, server.__file__, "served_worlds:ServedRobot-v0", "--port", str(port)], env=environment)
+    wait_for(lambda: _listens(port), what="the robot's server")
+    yield f"ws://127.0.0.1:{port}"
+    process.terminate()
+    process.wait(10)
+
+
+def test_a_robot_that_serves_one_client_is_trained_without_evaluations(robot: str, tmp_path: Path) -> None:
+    """Neither the evaluation beside training nor the last one ends the run; what happens instead is said once."""
+    said = io.StringIO()
+    config = TrainConfig(
+        task=robot,
+        agent=SACConfig(hidden=(8,)),
+        batch_size=8,
+        training_starts=10,
+        steps_per_update=5,
+        max_steps=40,
+        eval_period=10,
+        eval_episodes=1,
+        final_episodes=1,
+        stop_success=0.0,
+    )
+    summary = train(config, tmp_path / "run", Display("lines", Console(file=said, width=1000)))
+    words = said.getvalue()
+    assert summary["stopped"].startswith("max_steps") and "deterministic" not in summary
+    assert words.count("no evaluation: environment 'ws://") == 2, "at the first one, and at the end"
+    assert "1 clients use this environment" in words and "tandem eval RUN" in words and "the latest policy is kept" in words
+    assert RunFolder.open(tmp_path / "run").latest_policy.exists()
+    assert not [row for row in RunFolder.open(tmp_path / "run").metrics() if "eval/return" in row]
+
+
+def test_a_robot_that_lets_two_in_is_not_moved_by_an_evaluation(robot: str) -> None:
+    """Nobody else has it here, as after an actor that was lost: it must still be there when the actor comes back."""
+    judge = Judge(robot, spec_for(robot), 0, eval_episodes=1, final_episodes=1, say=[].append)
+    with pytest.raises(EnvironmentTaken, match="is a robot"):
+        judge.score(steady(0.1))
+    assert not judge.affordable() and judge.final(steady(0.1)) == {}
+    env = make_env(robot)  # it is free again
+    env.reset(seeds=[0])
+    env.close()

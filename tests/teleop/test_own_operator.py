@@ -96,7 +96,7 @@ def test_a_class_of_your_own_records_demonstrations(module: str, where: str, tmp
     path = record(f"{module}:Line-v0", operator, demos=3, out=tmp_path / "demos", quiet=True)
     steps = load_demos(path, make_env(f"{module}:Line-v0").spec)
     assert read_demos(path).attributes == {"operator": "towards", "seed": 0}
-    assert sum(step.success for step in steps) == 3 and all(step.action.tolist() == [-1.0] and not step.intervened for step in steps)
+    assert sum(bool(step.success) for step in steps) == 3 and all(step.action.tolist() == [-1.0] and not step.intervened for step in steps)
     np.testing.assert_allclose(steps[0].observation["state"] - steps[0].next_observation["state"], 0.2, atol=1e-6)
     assert "a script may print" in "".join(capfd.readouterr()), "what it prints reaches the terminal and disturbs nothing"
 

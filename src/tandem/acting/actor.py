@@ -152,7 +152,7 @@ class Actor:
         version = self.snapshot.version if self.snapshot else -1
         lost = made.step.lost
         self.transitions = [
-            recorder.record(made.asked[i], judged.step, i, intervened=made.by_human[i], policy_version=version)
+            recorder.record(made.asked[i], judged.step, i, intervened=made.by_human[i], policy_version=version, labelled=judged.labelled(i))
             for i, recorder in enumerate(self._recorders)
             if lost is None or not lost[i]
         ]

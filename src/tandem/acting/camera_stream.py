@@ -23,6 +23,7 @@ from tandem.envs import HOW_TO_DRAW
 from tandem.envs.physics import Physics
 from tandem.envs.scenery import OWN_PICTURE
 from tandem.envs.task_env import TaskEnv
+from tandem.errors import TandemError
 from tandem.link.messages import MAX_PICTURE, Camera
 from tandem.types import Observation
 
@@ -41,15 +42,19 @@ class CameraStream:
         self._wanted: tuple[str, np.ndarray | None] = ("", None)
         self._idle, self._asked, self._closed = threading.Event(), threading.Event(), False
         self._idle.set()
-        self._refused: set[str] = set()
+        self._refused: dict[str, str] = {}
+        """Cameras that give no pictures, and why."""
         self._own_due = 0.0
         """When the environment may be asked for its next picture of itself."""
         self._thread: threading.Thread | None = None
 
-    def take(self, camera: str, observation: Observation) -> None:
-        """A picture of row 0 as it is now; none if the last one is not ready, or there is no such camera."""
-        if not self._idle.is_set() or camera in self._refused:
-            return
+    def take(self, camera: str, observation: Observation) -> str:
+        """A picture of row 0 as it is now; none if the last one is not ready. Returns why this camera gives none, empty if it does."""
+        if self._idle.is_set() and camera not in self._refused:
+            self._take(camera, observation)
+        return self._refused.get(camera, "")
+
+    def _take(self, camera: str, observation: Observation) -> None:
         image = observation.get(camera)
         if image is not None and image.dtype == np.uint8 and image.ndim == 3:
             self._wanted = (camera, image.copy())
@@ -84,7 +89,7 @@ class CameraStream:
             picture = np.array(self._env.render())
             Image.fromarray(picture)
         except Exception as problem:  # as in `_work`
-            self._refuse(OWN_PICTURE, f"{type(problem).__name__}: {problem}")
+            self._refuse(OWN_PICTURE, str(problem) if isinstance(problem, TandemError) else f"{type(problem).__name__}: {problem}")
             return None
         now = time.monotonic()
         self._own_due = now + (now - began) * (1 / OWN_SHARE - 1)
@@ -112,7 +117,7 @@ class CameraStream:
             self._idle.set()
 
     def _refuse(self, camera: str, why: str) -> None:
-        self._refused.add(camera)
+        self._refused[camera] = why
         self._say(f"[ACTOR] no pictures of the camera '{camera}': {why}")
 
     def close(self) -> None:

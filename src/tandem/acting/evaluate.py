@@ -78,11 +78,13 @@ def evaluate(
     seeds: Sequence[int],
     turn: Callable[[], None] = lambda: None,
     enough: Callable[[int], bool] = lambda episodes: False,
+    accept: Callable[[TaskEnv], None] = lambda env: None,
 ) -> Evaluation:
     """One episode per seed. Rows that are done stand still, so that an evaluation costs no more than its steps.
 
     `turn` is called before each step: an evaluation may take long, and its caller may have to show that it is alive. `enough` is
-    asked with the number of episodes after each group of rows that are stepped together, and ends the evaluation early.
+    asked with the number of episodes after each group of rows that are stepped together, and ends the evaluation early. `accept` looks at
+    the environment before anything moves, and may raise.
     """
     rows = MAX_ROWS if registered(task) is not None else 1  # a Gymnasium environment is stepped alone, and made once
     env, parts = None, []
@@ -90,6 +92,7 @@ def evaluate(
         chosen = seeds[start : start + rows]
         if env is None or env.num_envs != len(chosen):
             env = make_env(task, len(chosen))
+            accept(env)
         parts.append(_evaluate_again_if_lost(env, act, chosen, turn))
         if enough(start + len(chosen)):
             break

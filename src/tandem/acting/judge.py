@@ -3,6 +3,8 @@
 A simulation of ours is evaluated in many rows at once, which costs little. An environment of somebody else's is stepped alone: 50
 episodes of 500 steps may take as long as the training between two evaluations. Its evaluations are therefore bounded by `share` of the
 time that was spent training: fewer episodes, but at least `FEWEST`, and none before that much time has passed.
+
+A robot can be had only once, and its actor has it: nothing is evaluated while it trains.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import Any
 from tandem.acting.evaluate import Act, Evaluation, evaluate
 from tandem.acting.policy import act_with, describe
 from tandem.envs.registry import registered
-from tandem.errors import ConfigError
+from tandem.envs.task_env import TaskEnv
+from tandem.errors import ConfigError, EnvironmentTaken
 from tandem.runs.campaign import Score
 from tandem.seeding import episode_seeds
 from tandem.types import PolicySnapshot, Spec
@@ -56,9 +59,16 @@ class Judge:
         self._took = 0.0
         """Seconds of the last evaluation."""
         self._said_rarer = False
+        self._taken: EnvironmentTaken | None = None
+        """Why no second environment can be had for evaluations, once that is known."""
 
     def affordable(self) -> bool:
-        """Whether the training since the last evaluation was long enough to pay for another one like it; that it was not is said once."""
+        """Whether the training since the last evaluation was long enough to pay for another one like it; that it was not is said once.
+
+        False also where no evaluation is possible, which was said by the first one.
+        """
+        if self._taken is not None:
+            return False
         if not self._share or self._took <= self._share * (time.monotonic() - self._trained_since):
             return True
         if not self._said_rarer:
@@ -87,7 +97,11 @@ class Judge:
         """The figures to report, on seeds that nothing was chosen by: the most likely actions, and drawn ones."""
         if not self._final_episodes:
             return {}
-        return {"deterministic": self.on_final_seeds(snapshot), "stochastic": self.on_final_seeds(snapshot, self._seed)}
+        try:
+            return {"deterministic": self.on_final_seeds(snapshot), "stochastic": self.on_final_seeds(snapshot, self._seed)}
+        except EnvironmentTaken as taken:
+            self._say(str(taken))
+            return {}
 
     def on_final_seeds(self, snapshot: PolicySnapshot, stochastic_seed: int | None = None) -> dict[str, Any]:
         seeds = episode_seeds(self._seed, "final", self._final_episodes)
@@ -117,4 +131,20 @@ class Judge:
             done = episodes
             return bool(self._share) and episodes >= fewest and time.monotonic() - began > self._share * trained_s
 
-        return evaluate(self._task, act, seeds, turn, enough)
+        if self._taken is not None:
+            raise self._taken
+        try:
+            return evaluate(self._task, act, seeds, turn, enough, self._require_simulation)
+        except EnvironmentTaken as taken:
+            self._taken = EnvironmentTaken(
+                f"no evaluation: {taken}. The actor has it, and nobody else can use it while the run trains. The run goes on without "
+                f"evaluations: look at the training episodes; the latest policy is kept, and `stop_success` cannot be reached. "
+                f"Evaluate the policy when the run has ended: tandem eval RUN"
+            )
+            raise self._taken from None
+
+    def _require_simulation(self, env: TaskEnv) -> None:
+        """A robot that lets a second program in must not be moved by two."""
+        if env.capabilities.clock == "real":
+            env.close()
+            raise EnvironmentTaken(f"environment '{self._task}' is a robot (its clock is real)")

@@ -37,6 +37,10 @@ class Judged:
     label: Label | None = None
     """The label that ended the episode of row 0, where one did."""
 
+    def labelled(self, row: int) -> bool:
+        """Whether a person has said of this row that it succeeded or failed."""
+        return row == 0 and self.label is not None and self.label.success is not None
+
 
 class RewardSource(Protocol):
     """Asked once for each step of the environments, in the order of the steps."""

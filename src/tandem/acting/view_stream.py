@@ -50,13 +50,15 @@ class ViewStream:
         sink: ViewSink,
         scenery: Callable[[], Scenery],
         clock: Callable[[], float] = time.monotonic,
-        take_picture: Callable[[str, Observation], None] = lambda camera, observation: None,
+        take_picture: Callable[[str, Observation], str] = lambda camera, observation: "",
     ) -> None:
         self._actor, self._sink, self._make_scenery, self._clock = actor, sink, scenery, clock
         self._take_picture = take_picture
         self._scenery: Scenery | None = None
         self._hz, self._until, self._at, self._camera = 0.0, 0.0, 0.0, ""
         self._wants_scene = False
+        self._no_picture: dict[str, str] = {}
+        """Cameras that were asked for and give no picture, and why: a page shows this in the place of the picture."""
         self._said: tuple[str, ...] = ()
 
     @property
@@ -84,10 +86,16 @@ class ViewStream:
             self._scenery = self._make_scenery()
         if self._wants_scene:
             self._wants_scene = False
-            self._sink.show(Scene(self._scenery.description()))
+            self._sink.show(Scene({**self._scenery.description(), "no_picture": dict(self._no_picture)}))
         self._sink.show(self._view(*said))
         if self._camera:
-            self._take_picture(self._camera, self._actor.observation)
+            self._look_through(self._camera)
+
+    def _look_through(self, camera: str) -> None:
+        why = self._take_picture(camera, self._actor.observation)[:MAX_TEXT]
+        if why and camera not in self._no_picture:
+            self._no_picture[camera] = why
+            self._wants_scene = True  # with the next view
 
     def _view(self, who: str, holder: str, state: str, notice: str) -> View:
         assert self._scenery is not None

@@ -43,6 +43,8 @@ class Figures:
     random_steps: int = 0
     critic_steps: int = 0
     success: float | None = None
+    returns: float | None = None
+    """Mean return of the last episodes; without `success` it means that the environment reports none."""
     alone: float | None = None
     """Success without help."""
     best: float | None = None
@@ -62,6 +64,7 @@ def figures(series: Series, clocks: Clocks, config: Mapping[str, Any], return_ra
         int(config.get("random_steps") or 0),
         int(config.get("critic_steps") or 0),
         last.get(f"{_EPISODE}success"),
+        last.get(f"{_EPISODE}r"),
         last.get(f"{_EPISODE}success_alone"),
         max((value for value in earlier if value is not None), default=None),
         last.get(f"{_EPISODE}intervention_share"),
@@ -86,6 +89,13 @@ def advise(seen: Figures) -> Advice:
         return Advice(
             "impossible Q values",
             f"Corrections do not help now: the critic predicts {seen.q:.2g}, but returns are {low:g} to {high:g}. See the findings.",
+            because,
+        )
+    if seen.success is None and seen.returns is not None:
+        return Advice(
+            "learning by the return",
+            "This environment reports no success, so nothing here says how well it does: watch whether the return rises. Correct what goes "
+            "clearly wrong.",
             because,
         )
     if seen.success is None:
@@ -128,6 +138,8 @@ def _numbers(seen: Figures) -> list[str]:
     numbers = []
     if seen.success is not None:
         numbers.append(f"success {seen.success:.0%} of the last 20")
+    elif seen.returns is not None:
+        numbers.append(f"return {seen.returns:.4g}, mean of the last 20")
     if seen.share is not None:
         numbers.append(f"you acted in {seen.share:.0%} of the steps")
     if seen.alone is not None and seen.share:

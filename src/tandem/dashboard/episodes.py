@@ -68,7 +68,7 @@ def _summary(steps: Sequence[Transition]) -> dict[str, Any]:
         "episode": steps[0].episode,
         "steps": len(steps),
         "return": round(float(sum(step.reward for step in steps)), 4),
-        "success": any(step.success for step in steps),
+        "success": any(step.success for step in steps) if any(step.success is not None for step in steps) else None,
         "ended": "terminated" if steps[-1].terminated else "timed out" if steps[-1].truncated else "open",
         "intervened": sum(step.intervened for step in steps),
         "version": steps[-1].policy_version,

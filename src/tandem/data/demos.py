@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from tandem.data.journal import Journal
 from tandem.data.journal_questions import Rejected
 from tandem.data.validation import Validator
 from tandem.errors import DataError, FileMissing, InvalidTransition, StorageFull
-from tandem.files import sync
+from tandem.files import name_for_files, sync
 from tandem.types import Spec, Transition
 
 PARTIAL_SUFFIX = ".partial"
@@ -37,7 +36,7 @@ class DemoWriter:
         self.episodes = 0
         self.transitions = 0
         self._folder = Path(folder)
-        self._task = re.sub(r"[^\w.-]+", "_", spec.task)
+        self._task = name_for_files(spec.task)
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:

@@ -33,8 +33,13 @@ class EpisodeRecorder:
         self.episode += 1
         self.step = 0
 
-    def record(self, asked: np.ndarray, step: Step, row: int = 0, *, intervened: bool = False, policy_version: int = -1) -> Transition:
-        """One row of a step. `asked` is the action that the environment was given; one that it reports as executed is stored instead."""
+    def record(
+        self, asked: np.ndarray, step: Step, row: int = 0, *, intervened: bool = False, policy_version: int = -1, labelled: bool = False
+    ) -> Transition:
+        """One row of a step. `asked` is the action that the environment was given; one that it reports as executed is stored instead.
+
+        `labelled`: a person has said whether it was a success, which is then known in any environment.
+        """
         if self.observation is None:
             raise ValueError("the episode is over, or has not begun: call begin with the observation of the reset first")
         following = _copied({name: values[row] for name, values in step.observation.items()}, self.spec)
@@ -46,7 +51,7 @@ class EpisodeRecorder:
             terminated=bool(step.terminated[row]),
             truncated=bool(step.truncated[row]),
             intervened=intervened or (step.intervened is not None and bool(step.intervened[row])),
-            success=bool(step.success[row]),
+            success=bool(step.success[row]) if step.success_known or step.success[row] or labelled else None,
             episode=self.episode,
             step=self.step,
             policy_version=policy_version,

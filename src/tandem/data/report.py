@@ -64,6 +64,14 @@ class Report:
     action_high: tuple[float, ...]
     saturation_share: tuple[float, ...]
     """Per component of the action."""
+    switches: tuple[bool, ...]
+    """Per component of the action: only ever at two or three values, as a gripper that is open or closed."""
+
+    @property
+    def saturated(self) -> dict[int, float]:
+        """Share of the steps at the limit, by component. A switch is left out: its limits are all that it has."""
+        shares = zip(self.saturation_share, self.switches, strict=True)
+        return {index: share for index, (share, switch) in enumerate(shares) if not switch}
 
     @property
     def operator(self) -> str:
@@ -107,7 +115,13 @@ def report_on(recording: Recording) -> Report:
         action_low=tuple(actions.min(axis=0).tolist()),
         action_high=tuple(actions.max(axis=0).tolist()),
         saturation_share=tuple((np.abs(actions) > SATURATED).mean(axis=0).tolist()),
+        switches=tuple(_is_switch(axis) for axis in actions.T),
     )
+
+
+def _is_switch(axis: np.ndarray) -> bool:
+    """One value alone is none: an axis that always pushes as hard as it can is at its limit."""
+    return 2 <= len(np.unique(axis.round(3))) <= 3
 
 
 def format_report(report: Report, width: int = 80) -> str:
@@ -233,7 +247,7 @@ def _episode_problems(recording: Recording) -> Iterator[Problem]:
 
 
 def _figure_problems(report: Report) -> Iterator[Problem]:
-    for index, share in enumerate(report.saturation_share):
+    for index, share in report.saturated.items():
         if share > MAX_SATURATION_SHARE:
             yield Problem("warning", f"action [{index}] is at its limit in {share:.0%} of the steps: a larger action scale would help")
     if report.idle_share > MAX_IDLE_SHARE:

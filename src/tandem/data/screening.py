@@ -48,11 +48,14 @@ class Screen:
         floats: dict[np.dtype, list[np.ndarray]] = {}
         for dtype, changed in _examples_with_one_change(example):
             places = np.flatnonzero(np.frombuffer(pack_transition(changed), np.uint8, self._tail) != self._template)
-            self._fixed[places] = 0xFE if dtype.kind == "b" else 0  # false and true differ in their last bit
+            self._fixed[places] = 0xFE if dtype.kind == "b" else 0  # false (C2) and true (C3) differ in their last bit
             if dtype.kind == "f":
                 floats.setdefault(dtype, []).append(places)
             if changed.action is not example.action:
                 self._action = places, dtype
+            if changed.success:
+                self._success = int(places[0])
+                self._fixed[self._success] = 0xFC  # an environment that does not report it has nil (C0) here; no value is C1
         self._floats = [(np.concatenate(places), dtype) for dtype, places in floats.items()]
 
     def places(self, records: Sequence[bytes]) -> list[Place | None]:
@@ -62,6 +65,7 @@ class Screen:
         heads = [record[: self._tail].ljust(self._tail, b"\0") for record in records]
         table = np.frombuffer(b"".join(heads), np.uint8).reshape(len(heads), self._tail)
         sound = np.asarray(~((table ^ self._template) & self._fixed).any(axis=1))
+        sound &= table[:, self._success] != 0xC1
         for places, dtype in self._floats:
             sound &= np.isfinite(table.take(places, axis=1).view(dtype)).all(axis=1)
         places, dtype = self._action

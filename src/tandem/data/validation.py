@@ -69,7 +69,8 @@ def _number_reason(transition: Transition) -> str | None:
         return f"reward is {float(reward)}"
     for name in ("terminated", "truncated", "intervened", "success"):
         flag = getattr(transition, name)
-        if flag is not True and flag is not False and not isinstance(flag, np.bool_):
+        unknown = flag is None and name == "success"
+        if flag is not True and flag is not False and not unknown and not isinstance(flag, np.bool_):
             return f"{name} is a {type(flag).__name__}, neither True nor False"
     for name, lowest in (("episode", 0), ("step", 0), ("policy_version", -1)):
         count = getattr(transition, name)

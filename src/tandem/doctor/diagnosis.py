@@ -67,7 +67,10 @@ def _scripted(task: str) -> bool:
 
 
 def clocks_of(records: Records) -> dict[str, Any]:
-    """The three counts and their relations (computed in `runs.clocks`), and the success measured at each row of the table."""
+    """The three counts and their relations (computed in `runs.clocks`), and the success measured at each row of the table.
+
+    In an environment that reports no success it is the return.
+    """
     every = int(records.setting("steps_per_update", 0) or 0)
     counts: dict[str, Any] = dataclasses.asdict(records.clocks)
     if not every:
@@ -78,6 +81,8 @@ def clocks_of(records: Records) -> dict[str, Any]:
     related = relations(every, records.pace).to_json()
     for row in related["table"]:
         row["success"] = records.success_at(row["learner_steps"])
+        if not records.reports_success:
+            row["return"] = records.return_at(row["learner_steps"])
     return {
         **related,
         **counts,

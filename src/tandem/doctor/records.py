@@ -42,6 +42,8 @@ PUBLICATIONS = 100
 """The newest of these events; a long run has very many."""
 
 State = Literal["running", "finished", "dead"]
+_SUCCESS = ("environment/episode/success", "Train/mean_success")
+_RETURN = ("environment/episode/r", "Train/mean_reward")
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ class Records:
     machine: Machine | None = None
     own_actions: np.ndarray | None = None
     """Newest actions that were the policy's, `(n, action_dim)`."""
+    success_reported: bool = True
+    """False: an actor that looks at itself has never heard of success from its environment."""
 
     # ---- what it is
 
@@ -147,6 +151,9 @@ class Records:
         recently = self.written_at is not None and self.now - self.written_at < limits.ASLEEP_S
         if self.summary is not None:
             return "finished"
+        told = self.events_of("broken", "part_failed", "launched", "started", "resumed")
+        if told and told[-1]["kind"] in ("broken", "part_failed"):
+            return "dead"  # it has said so itself
         return "running" if recently or self.path is None else "dead"
 
     @property
@@ -215,17 +222,30 @@ class Records:
     @functools.cached_property
     def success(self) -> float | None:
         """Success of the newest training episodes."""
-        for name in ("environment/episode/success", "Train/mean_success"):
+        for name in _SUCCESS:
             values = self.newest(name)
             if len(values):
                 return float(values[-1])
         return None
 
+    @functools.cached_property
+    def reports_success(self) -> bool:
+        """False where episodes have ended and nothing was ever said of their success: the environment does not report it."""
+        ended = any(len(self.series(name)[1]) for name in _RETURN)
+        return self.success_reported and (not ended or any(len(self.series(name)[1]) for name in _SUCCESS))
+
     def success_at(self, learner_step: int) -> float | None:
         """Success of the training episodes, as last logged up to this learner step; None before that step or before the first end."""
+        return self._at(learner_step, _SUCCESS)
+
+    def return_at(self, learner_step: int) -> float | None:
+        """The mean return in the same way."""
+        return self._at(learner_step, _RETURN)
+
+    def _at(self, learner_step: int, names: tuple[str, ...]) -> float | None:
         if self.clocks.learner_step < learner_step:
             return None
-        found = [self.series(name) for name in ("environment/episode/success", "Train/mean_success")]
+        found = [self.series(name) for name in names]
         return next((float(values[steps <= learner_step][-1]) for steps, values in found if (steps <= learner_step).any()), None)
 
     @functools.cached_property

@@ -44,6 +44,8 @@ TABLE_HEAD: tuple[Words, ...] = (
     ("actor steps", "Actor 步数"),
     ("success here", "本次成功率"),
 )
+RETURN_HEAD: Words = ("return here", "本次回报")
+"""Instead of the success, where the environment reports none."""
 STAGES: dict[str, tuple[Words, Words]] = {
     "filling": (
         ("filling the replay buffer", "填充 replay buffer"),
@@ -135,12 +137,14 @@ def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator
     yield ""
     yield f"  {sentence(clocks, lang)}"
     yield ""
-    heads = [head[which] for head in TABLE_HEAD]
+    by_return = any("return" in row for row in clocks["table"])
+    heads = [head[which] for head in ((*TABLE_HEAD[:-1], RETURN_HEAD) if by_return else TABLE_HEAD)]
     yield "  " + "  ".join(_filled_up(head, 14) for head in heads)
     for row in clocks["table"]:
         numbers = [row["learner_steps"], row["versions"], row["seconds"], row["actor_steps"]]
-        success = row.get("success")  # a hub of an older version does not say
-        cells = [*("-" if number is None else _short(number) for number in numbers), "-" if success is None else f"{success:.0%}"]
+        success, returns = row.get("success"), row.get("return")  # a hub of an older version says neither
+        result = f"{success:.0%}" if success is not None else f"{returns:.4g}" if returns is not None else "-"
+        cells = [*("-" if number is None else _short(number) for number in numbers), result]
         yield "  " + "  ".join(_filled_up(cell, 14) for cell in cells).rstrip()
     yield ""
     name, advice = STAGES[clocks["stage"]]

@@ -157,8 +157,8 @@ TEXTS: dict[str, Text] = {
         ("The run produced a NaN or infinite value and stopped.", "运行出现了 NaN 或无穷大并停止。"),
         (("saved in {file}", "已保存到 {file}"), ("error: {detail}", "错误：{detail}")),
         (
-            "In a simulation: contacts are too stiff for the time step, or a randomised value is out of range. In PPO: the learning rate or the rewards are too large.",
-            "仿真中：接触刚度对时间步长来说太大，或随机化的参数超出范围。PPO 中：学习率或奖励太大。",
+            "In a simulation: contacts are too stiff for the time step, or a randomised value is out of range. In an environment of your own: a division by zero in its code, or a sensor without a value. In PPO, if the environment is not named in the error: the learning rate or the rewards are too large.",
+            "仿真中：接触刚度对时间步长来说太大，或随机化的参数超出范围。自己的环境中：代码里除以零，或传感器没有读数。PPO 中，如果错误里没有指明环境：学习率或奖励太大。",
         ),
         "tandem doctor replay {file}",
         (
@@ -174,15 +174,15 @@ TEXTS: dict[str, Text] = {
             ("[silent] it left no error of its own", "[silent] 它没有留下错误信息"),
         ),
         (
-            "An actor: the environment raised an error in `step` or `reset`, or its code or a library ended the process. The hub or the trainer: see the error.",
-            "Actor：环境在 `step` 或 `reset` 里报错，或者它的代码、它用的库结束了进程。hub 或训练进程：见错误信息。",
+            "An actor or the environment: it raised an error in `step` or `reset`, or its code or a library ended the process. The hub or the trainer: see the error.",
+            "Actor 或环境：环境在 `step` 或 `reset` 里报错，或者它的代码、它用的库结束了进程。hub 或训练进程：见错误信息。",
         ),
-        "tandem train --resume {run}",
+        "tandem {command} --resume {run}",
         (
-            "The supervisor wrote an event `part_failed` after it last started the parts.",
-            "supervisor 最近一次启动各部分之后写了 `part_failed` 事件。",
+            "The run wrote an event `part_failed` after its parts were last started.",
+            "最近一次启动各部分之后，运行写了 `part_failed` 事件。",
         ),
-        next_unscripted="tandem env describe {task}   # steps it alone; once it is mended: tandem train --resume {run}",
+        next_unscripted="tandem env describe {task}   # steps it alone; once it is mended: tandem {command} --resume {run}",
     ),
     "run_died": Text(
         ("The run is not running and did not finish.", "运行已经停止，但没有正常结束。"),
@@ -512,8 +512,8 @@ TEXTS: dict[str, Text] = {
         ),
         "tandem play {run}",
         (
-            f"One observation component is within 2 % of its extreme in {limits.STUCK_SHARE:.0%} of the newest {limits.ENOUGH_STEPS} steps, and no episode succeeded.",
-            f"最近 {limits.ENOUGH_STEPS} 步中有 {limits.STUCK_SHARE:.0%} 的步某个观测分量在极值 2% 之内，且没有回合成功。",
+            f"One position is within 2 % of its extreme in {limits.STUCK_SHARE:.0%} of the newest {limits.ENOUGH_STEPS} steps, and no episode succeeded. Positions are observation entries in m or rad, or named `..._pos`, `..._position` or `..._pose`; nothing is said of other entries, because their meaning is not known.",
+            f"最近 {limits.ENOUGH_STEPS} 步中有 {limits.STUCK_SHARE:.0%} 的步某个位置在极值 2% 之内，且没有回合成功。位置指单位为 m 或 rad，或名为 `..._pos`、`..._position`、`..._pose` 的观测项；其他观测项的含义未知，不作判断。",
         ),
     ),
     "link_slow": Text(
@@ -637,8 +637,8 @@ TEXTS: dict[str, Text] = {
         ),
         "tandem demos inspect {file}",
         (
-            f"A component is beyond ±0.99 in more than {limits.SATURATED_DEMOS:.0%} of the steps.",
-            f"某个分量在超过 {limits.SATURATED_DEMOS:.0%} 的步中超出 ±0.99。",
+            f"A component is beyond ±0.99 in more than {limits.SATURATED_DEMOS:.0%} of the steps. One that only ever has two or three values is a switch (a gripper, open or closed) and is left out.",
+            f"某个分量在超过 {limits.SATURATED_DEMOS:.0%} 的步中超出 ±0.99。始终只有两三个取值的分量是开关（例如夹爪的开与合），不计入。",
         ),
     ),
     "no_demos": Text(

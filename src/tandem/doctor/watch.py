@@ -72,18 +72,20 @@ def watch_actor() -> Callable[[Any, ActorClient], list[str]]:
     actions: deque[np.ndarray] = deque(maxlen=limits.ENOUGH_STEPS)
     reporter = OnceReporter()
     began = looked_at = time.monotonic()
-    steps_before = 0
+    steps_before, reported = 0, False
 
     def watch(actor: Any, client: ActorClient) -> list[str]:
-        nonlocal looked_at, steps_before
+        nonlocal looked_at, steps_before, reported
         actions.extend(step.action for step in actor.transitions)
+        reported |= any(step.success is not None for step in actor.transitions)
         now = time.monotonic()
         if now - looked_at < LOOK_EVERY_S:
             return []
         rate, steps_before = (actor.steps - steps_before) / (now - looked_at), actor.steps
         looked_at = now
         own = np.stack(actions) if len(actions) == actions.maxlen else None
-        records = Records(time.time(), actor.spec.task, actor.spec, live=_own_view(actor, client, now - began, rate), own_actions=own)
+        view = _own_view(actor, client, now - began, rate)
+        records = Records(time.time(), actor.spec.task, actor.spec, live=view, own_actions=own, success_reported=reported)
         return reporter.new_lines(run_checks(records), {"task": actor.spec.task, "address": client.uri.split("/")[2]})
 
     return watch

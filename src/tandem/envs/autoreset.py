@@ -38,9 +38,15 @@ class AutoresetEnv:
         if step.lost is not None:
             raise EpisodeLost(
                 f"environment '{self.task_spec.task}': the episodes of the rows {np.flatnonzero(step.lost).tolist()} are gone, so this "
-                f"rollout has a hole. The run can be continued with --resume."
+                f"rollout has a hole."
             )
-        info = {"success": step.success, "final_obs": step.observation, "_final_obs": step.ended, "reward_terms": dict(step.reward_terms)}
+        info = {
+            "success": step.success,
+            "success_known": step.success_known,
+            "final_obs": step.observation,
+            "_final_obs": step.ended,
+            "reward_terms": dict(step.reward_terms),
+        }
         observation = step.observation if not step.ended.any() else self._env.reset(np.flatnonzero(step.ended).tolist())
         return observation, step.reward, step.terminated, step.truncated, info
 

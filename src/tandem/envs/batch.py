@@ -92,6 +92,7 @@ class BatchEnv(VectorEnv):
             reward, (terminated, truncated, success) = np.zeros(self.num_envs), (np.zeros(self.num_envs, bool) for _ in range(3))
             info: dict[str, Any] = {"success": success}
         ended = terminated | truncated
+        info["success_known"] = self.task_spec.return_range is not None
         info["final_obs"], info["_final_obs"] = {name: values.copy() for name, values in self._last.items()}, ended
         if ended.any():
             self._standing |= ended
@@ -224,7 +225,7 @@ class SimulatedEnv:
             terminated,
             truncated,
             info["success"],
-            success_known=self.spec.return_range is not None,
+            success_known=info["success_known"],
             reward_terms=info.get("reward_terms", {}),
             seconds=time.perf_counter() - began,
         )

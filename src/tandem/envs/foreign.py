@@ -384,6 +384,7 @@ class ForeignBatch(VectorEnv):
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         self._low, self._high = _action_range(inner.single_action_space)
         self._layout = ActionLayout.of(self.task_spec)
+        self._success_known = self._declared.success_key is not None
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -405,10 +406,13 @@ class ForeignBatch(VectorEnv):
         reported: dict[str, Any] = {"success": np.zeros(self.num_envs, bool), "final_obs": final_obs, "_final_obs": ended}
         for row in range(self.num_envs):
             about = _about(info.get("final_info", {}) if ended[row] else info, row)
-            reported["success"][row] = bool(reported_success(about, self._declared.success_key))
+            found = reported_success(about, self._declared.success_key)
+            reported["success"][row] = bool(found)
+            self._success_known |= found is not None
             if ended[row]:
                 for key, value in self._final(info, row).items():
                     final_obs[key][row] = value
+        reported["success_known"] = self._success_known
         return observation, np.array(reward, float), terminated, truncated, reported
 
     def _converted(self, observation: Any) -> Observation:

@@ -187,7 +187,7 @@ def make_env(
         return SimulatedEnv(task, num_envs, num_threads=num_threads, camera=camera or entry.camera, size=size)
     if is_served(name):
         _refuse_reward(name, reward)
-        return open_served(name, num_envs, render=render or watched)
+        return open_served(name, num_envs, render=render, watched=watched)
     # an environment that cannot be drawn need not take the argument
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
 

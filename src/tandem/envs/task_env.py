@@ -84,7 +84,10 @@ class TaskEnv(Protocol):
 
 
 class RolloutEnv(Protocol):
-    """N environments that reset in the same step, with `info["final_obs"]`, `info["success"]` and maybe `info["reward_terms"]`."""
+    """N environments that reset in the same step, with `info["final_obs"]`, `info["success"]` and maybe `info["reward_terms"]`.
+
+    `info["success_known"]` is False where the environment reports no success at all; without this entry it does.
+    """
 
     @property
     def task_spec(self) -> Spec: ...

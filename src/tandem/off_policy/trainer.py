@@ -174,11 +174,11 @@ class Trainer:
         self.campaign.report(clocks, metrics, wall_s)
 
     def _worth_evaluating(self) -> bool:
-        """With `stop_success`, whether training episodes without help succeed at least half as often.
+        """With `stop_success`, whether training episodes without help succeed at least half as often, where that is known.
 
         A policy that fails takes the longest to evaluate, and the run would not stop with it.
         """
-        if self.config.stop_success is None:
+        if self.config.stop_success is None or not self.learner.episodes.success_known:
             return True
         return (self.learner.episodes.without_help or 0.0) >= self.config.stop_success / 2
 

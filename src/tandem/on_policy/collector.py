@@ -195,7 +195,7 @@ class Collector:
             if self.reached is not None:
                 self.reached[self.rollout.steps - 1] = self._reached(terminated | truncated, info)
             self._memory = reset_memory(memory, terminated | truncated)
-            self.episodes.add(reward, terminated | truncated, info["success"])
+            self.episodes.add(reward, terminated | truncated, info["success"], info.get("success_known", True))
             for name, values in info.get("reward_terms", {}).items():
                 terms.setdefault(name, []).append(values)
             self.steps += shape[0]

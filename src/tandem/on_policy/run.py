@@ -19,7 +19,7 @@ from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.symmetry import Mirror
 from tandem.envs.registry import Reward, make_batch, registered
 from tandem.envs.task_env import RolloutEnv
-from tandem.errors import ConfigError, NotFinite, SimulationDiverged, TandemError
+from tandem.errors import ConfigError, EnvironmentFailed, NotFinite, ServedError, SimulationDiverged, TandemError
 from tandem.layouts import Layout
 from tandem.learnable import require_continuous, require_roles
 from tandem.on_policy.advantages import AdvantageEstimator, Estimate
@@ -235,15 +235,19 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
     with display:
         parts = OnPolicyRun(config, run, env, display)
         parts.campaign.watch = watch or parts.campaign.watch
-        if resume:
-            parts.restore()
-        else:
-            run.event("started", seed=config.seed, **this_machine())
-            parts.collector.begin()
+        try:
+            if resume:
+                parts.restore()
+            else:
+                run.event("started", seed=config.seed, **this_machine())
+                parts.collector.begin()
+        except _ENDS_THE_RUN as problem:  # nothing was learned yet that could be kept, and nothing to replay
+            _tell_failure(run, problem)
+            raise
         try:
             with interruptible(parts):
                 reason = parts.loop()
-        except (NotFinite, SimulationDiverged) as problem:
+        except _ENDS_THE_RUN as problem:
             raise _with_state_kept(parts, problem) from problem
         summary = parts.finish(reason)
     run.close()
@@ -256,13 +260,27 @@ def _reward(config: OnPolicyConfig) -> Reward | None:
     return config.reward or ("dense" if entry is not None and "dense" in entry.rewards else None)
 
 
+_BROKEN = (NotFinite, SimulationDiverged)
+_ENDS_THE_RUN = (*_BROKEN, EnvironmentFailed, ServedError)
+"""A NaN or infinite value, or an environment that raised an error, crashed or is gone."""
+
+
 def _with_state_kept(parts: OnPolicyRun, problem: TandemError) -> TandemError:
     """The parameters from before it went wrong are saved; the simulations begin anew."""
     kept = parts.save(simulations=False)
-    _keep_for_replay(parts, problem)
-    parts.run.event("broken", learner_step=parts.iterations, problem=str(problem))
-    parts.run.close()
+    if isinstance(problem, _BROKEN):
+        _keep_for_replay(parts, problem)
+        parts.run.event("broken", learner_step=parts.iterations, problem=str(problem))
+        parts.run.close()
+    else:
+        _tell_failure(parts.run, problem)
     return type(problem)(f"{problem} The state of iteration {parts.iterations} is kept in {kept}; `--resume` goes on from it.")
+
+
+def _tell_failure(run: RunFolder, problem: TandemError) -> None:
+    """The environment ends the run: the doctor would otherwise see only that nothing is written any more."""
+    run.event("part_failed", part="environment", how="failed", error=str(problem), environment=True)
+    run.close()
 
 
 def _keep_for_replay(parts: OnPolicyRun, problem: TandemError) -> None:

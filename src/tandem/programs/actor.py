@@ -262,7 +262,8 @@ def _check_pace(args: ActorArgs, env: TaskEnv) -> None:
     if able.needs_limits and args.limits is None:
         raise ConfigError(
             f"environment '{args.task}' moves a robot and has no limits of its own: give a file of speed, force and workspace limits with "
-            f"--limits FILE (docs/person-in-the-loop.md); an empty file limits nothing"
+            f"--limits FILE (docs/person-in-the-loop.md); an empty file limits nothing. `tandem train` has no such option: start `tandem "
+            f"learner {args.task}` and `tandem actor {args.task} --limits FILE --pace realtime`"
         )
 
 

@@ -7,6 +7,7 @@ python -P -m tandem.programs.parts actor|film ARGUMENTS
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import itertools
 import json
 import os
@@ -131,6 +132,7 @@ def _leave_last_words(name: str, arguments: Sequence[str], problem: BaseExceptio
 def main() -> NoReturn:
     name, *arguments = sys.argv[1:]
     end_with_supervisor()
+    faulthandler.enable()  # a fault in compiled code of an environment ends the process without a word; this prints the line of Python
     try:
         {"hub": _hub, "trainer": _trainer, "actor": _actor, "film": _film}[name](*arguments)
     except TandemError as problem:

@@ -23,6 +23,11 @@ _LOOK_S = 0.1
 _QUICK_DEATH_S = 5.0
 _MAX_QUICK_DEATHS = 25
 """In a row: a part that dies that often does not die by chance."""
+_FAULTS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
+"""Signals that a process gets for a fault of its own code, unlike SIGKILL, which others send."""
+_FAULT_S = 60.0
+_MAX_FAULTS = 5
+"""In a row, each within a minute of the start: the same fault again. A simulator may take longer to start than `_QUICK_DEATH_S`."""
 _STOP_S = 15.0
 _SAVE_S = 120.0
 """For the trainer, which finishes its step or its evaluation and then saves."""
@@ -42,6 +47,8 @@ class Supervised:
     handle: Handle | None = None
     began: float = 0.0
     quick_deaths: int = 0
+    faults: int = 0
+    """How often in a row it died of a fault of its own, within a minute of its start."""
 
     @property
     def name(self) -> str:
@@ -121,11 +128,13 @@ class Supervisor:
     def _start_again(self, part: Supervised, code: int) -> None:
         if code > 0:
             raise self._failed(part, f"ended with code {code}")
-        part.quick_deaths = part.quick_deaths + 1 if time.monotonic() - part.began < _QUICK_DEATH_S else 0
-        how = signal.Signals(-code).name
-        if part.quick_deaths >= _MAX_QUICK_DEATHS:
-            raise self._failed(part, f"was ended by {how} {part.quick_deaths} times in a row within {_QUICK_DEATH_S:.0f} s")
-        hint = " (out of memory?)" if how == "SIGKILL" else ""
+        lasted, how = time.monotonic() - part.began, signal.Signals(-code).name
+        part.quick_deaths = part.quick_deaths + 1 if lasted < _QUICK_DEATH_S else 0
+        part.faults = part.faults + 1 if lasted < _FAULT_S and how in _FAULTS else 0
+        for count, most, seconds in ((part.quick_deaths, _MAX_QUICK_DEATHS, _QUICK_DEATH_S), (part.faults, _MAX_FAULTS, _FAULT_S)):
+            if count >= most:
+                raise self._failed(part, f"was ended by {how} {count} times in a row, each time within {seconds:.0f} s of its start")
+        hint = " (out of memory?)" if how == "SIGKILL" else " (a fault in compiled code)" if how in _FAULTS else ""
         self.say(f"the {part.name} was ended by {how}{hint}; it is started again")
         self.event("restarted", part=part.name, signal=how)
         part.start(self.run)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from tandem.files import name_for_files
 from tandem.runs.display import Display, summary_table
 
 console = Console()
@@ -46,7 +47,7 @@ def make_display(quiet: bool, json: bool, verbose: bool = False) -> Display:
 
 def new_run(name: str) -> Path:
     """A new run folder, named after the task and the time."""
-    return Path("runs") / f"{name.replace(':', '_').replace('/', '_')}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
+    return Path("runs") / f"{name_for_files(name)}_{time.strftime('%Y-%m-%d_%H-%M-%S')}"
 
 
 def show_summary(summary: dict[str, Any], path: Path, as_json: bool, film: str | None = None, command: str = "train") -> None:

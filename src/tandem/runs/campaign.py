@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.errors import SpecMismatch
+from tandem.errors import EnvironmentTaken, SpecMismatch
 from tandem.runs.checkpoint import Checkpoint, newest_checkpoint, read_checkpoint, read_policy, write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
@@ -100,10 +100,18 @@ class Campaign:
 
     # ---- evaluating
 
-    def evaluate(self, snapshot: PolicySnapshot, clocks: Clocks, at: str, *, scheduled: bool = True) -> Score:
-        """Score a policy and keep it if none was better. `scheduled=False`: a person asked for it, and it does not count for stopping."""
-        score = self._evaluate(snapshot)
-        self.report(clocks, {"eval/success": score.success, "eval/return": score.returns, "eval/length": score.length})
+    def evaluate(self, snapshot: PolicySnapshot, clocks: Clocks, at: str, *, scheduled: bool = True) -> Score | None:
+        """Score a policy and keep it if none was better. `scheduled=False`: a person asked for it, and it does not count for stopping.
+
+        None where it cannot be evaluated while the run trains, which is said.
+        """
+        try:
+            score = self._evaluate(snapshot)
+        except EnvironmentTaken as taken:
+            self._say(str(taken))
+            return None
+        success = {"eval/success": score.success} if score.success_known else {}
+        self.report(clocks, {**success, "eval/return": score.returns, "eval/length": score.length})
         self.display.say(f"evaluation at {at}: {score.outcome}, {score.length:.1f} actions")
         progress = self.progress
         if score.value >= progress.best:

@@ -54,8 +54,8 @@ class Display:
         if self._due():
             self._show(f"{what} {have}/{want}")
 
-    def training(self, clocks: Clocks, max_steps: int, success: str, metrics: Metrics, seconds_left: float | None) -> None:
-        """Called at every learner step; prints now and then."""
+    def training(self, clocks: Clocks, max_steps: int, outcome: tuple[str, str], metrics: Metrics, seconds_left: float | None) -> None:
+        """Called at every learner step; prints now and then. `outcome`: name and value of what the last episodes came to."""
         now = time.monotonic()
         if self._began is None:
             self._began = (now, clocks.learner_step, clocks.actor_step)
@@ -71,7 +71,7 @@ class Display:
             "learner": f"{clocks.learner_step:,} steps, {rate:.0f}/s",
             "actor": f"{clocks.actor_step:,} steps, {actor_rate:.0f}/s",
             "policy": f"version {clocks.policy_version}",
-            "success": success,
+            outcome[0]: outcome[1],
             "critic loss": f"{metrics['critic/critic_loss']:.4f}" if "critic/critic_loss" in metrics else "-",
             "left": "-" if left is None else f"at most {_duration(left)}",
         }

@@ -23,7 +23,8 @@ class Episode:
     length: int = 0
     interventions: int = 0
     intervention_steps: int = 0
-    success: bool = False
+    success: bool | None = None
+    """None: the environment has not reported it in any step."""
     last_intervened: bool = False
 
     def add(self, step: Transition) -> None:
@@ -31,7 +32,8 @@ class Episode:
         self.length += 1
         self.interventions += step.intervened and not self.last_intervened
         self.intervention_steps += step.intervened
-        self.success |= step.success
+        if step.success is not None:
+            self.success = bool(self.success) or step.success
         self.last_intervened = step.intervened
 
 
@@ -45,6 +47,8 @@ class EpisodeLog:
         self._recent: deque[Episode] = deque(maxlen=WINDOW)
         self._names: deque[tuple[str, int]] = deque(maxlen=WINDOW)
         """Source and number of the same episodes."""
+        self._succeeded = False
+        """Whether any episode so far was reported as a success."""
 
     def add(self, steps: Iterable[Transition]) -> None:
         for step in steps:
@@ -52,6 +56,7 @@ class EpisodeLog:
             episode.add(step)
             if step.last:
                 self._recent.append(self._open.pop((step.source, step.episode)))
+                self._succeeded |= bool(self._recent[-1].success)
                 self._names.append((step.source, step.episode))
                 self.finished += 1
 
@@ -63,9 +68,17 @@ class EpisodeLog:
             self._open.pop(name, None)
 
     @property
+    def success_known(self) -> bool:
+        """Whether the environment reports success; before the first episode has ended, nobody knows that it does not.
+
+        One that names it only when it happens says nothing of the other episodes: a single success is enough to know.
+        """
+        return self._succeeded or not self._recent or any(episode.success is not None for episode in self._recent)
+
+    @property
     def success_rate(self) -> float | None:
-        """Share of the last episodes; None before the first has ended."""
-        return _share([episode.success for episode in self._recent])
+        """Share of the last episodes; None before the first has ended, and where success is not known."""
+        return self._share([episode.success for episode in self._recent])
 
     @property
     def alone(self) -> float | None:
@@ -73,57 +86,57 @@ class EpisodeLog:
 
         Of all of them, not of those in which nobody helped: a person helps where it goes wrong, so those would look far too good.
         """
-        return _share([episode.success and not episode.intervention_steps for episode in self._recent])
+        return self._share([episode.success and not episode.intervention_steps for episode in self._recent])
 
     @property
     def alone_of_window(self) -> float:
         """The same, but of as many episodes as are looked at: a few lucky ones at the start do not count as a skill."""
-        return sum(episode.success and not episode.intervention_steps for episode in self._recent) / WINDOW
+        return sum(bool(episode.success) and not episode.intervention_steps for episode in self._recent) / WINDOW
 
     @property
     def helped(self) -> float | None:
         """Share of the last episodes that succeeded with a person's help; with `alone` it makes up the success."""
-        return _share([episode.success and episode.intervention_steps > 0 for episode in self._recent])
+        return self._share([episode.success and episode.intervention_steps > 0 for episode in self._recent])
 
     @property
     def without_help(self) -> float | None:
         """Success among the last episodes without help; None if there was help in all of them. See `alone` for what this hides."""
-        return _share([episode.success for episode in self._recent if not episode.intervention_steps])
+        return self._share([episode.success for episode in self._recent if not episode.intervention_steps])
+
+    def _share(self, successes: list[bool | None]) -> float | None:
+        return sum(map(bool, successes)) / len(successes) if successes and self.success_known else None
 
     @property
-    def in_words(self) -> str:
-        """The success rate for people, with and without help separately."""
-        if self.success_rate is None:
-            return "-"
+    def in_words(self) -> tuple[str, str]:
+        """For people, name and value: the success rate, with and without help separately; the return where success is not known."""
+        if not self._recent:
+            return "success", "-"
+        if not self.success_known:
+            return "return", f"{self._mean('returns'):.2f}, mean of the last {WINDOW}"
         if not any(episode.intervention_steps for episode in self._recent):
-            return f"{self.success_rate:.0%} of the last {WINDOW}"
-        return f"{self.alone:.0%} alone and {self.helped:.0%} with a person's help, of the last {WINDOW}"
+            return "success", f"{self.success_rate:.0%} of the last {WINDOW}"
+        return "success", f"{self.alone:.0%} alone and {self.helped:.0%} with a person's help, of the last {WINDOW}"
+
+    def _mean(self, name: str) -> float:
+        return sum(float(getattr(episode, name) or 0) for episode in self._recent) / len(self._recent)
 
     def metrics(self) -> Metrics:
-        """Means over the last episodes, by the names that hil-serl's users know."""
+        """Means over the last episodes, by the names that hil-serl's users know; no success where none is reported."""
         if not self._recent:
             return {}
-
-        def mean(name: str) -> float:
-            return sum(float(getattr(episode, name)) for episode in self._recent) / len(self._recent)
-
-        alone, helped = self.alone or 0.0, self.helped or 0.0
         steps = sum(episode.length for episode in self._recent)
-        return {
-            "environment/episode/r": mean("returns"),
-            "environment/episode/l": mean("length"),
-            "environment/episode/t": mean("length") / self._control_hz,
-            "environment/episode/success": mean("success"),
-            "environment/episode/intervention_count": mean("interventions"),
-            "environment/episode/intervention_steps": mean("intervention_steps"),
+        found = {
+            "environment/episode/r": self._mean("returns"),
+            "environment/episode/l": self._mean("length"),
+            "environment/episode/t": self._mean("length") / self._control_hz,
+            "environment/episode/success": self.success_rate,
+            "environment/episode/intervention_count": self._mean("interventions"),
+            "environment/episode/intervention_steps": self._mean("intervention_steps"),
             "environment/episode/intervention_share": sum(episode.intervention_steps for episode in self._recent) / steps,
-            "environment/episode/success_alone": alone,
-            "environment/episode/success_helped": helped,
+            "environment/episode/success_alone": self.alone,
+            "environment/episode/success_helped": self.helped,
         }
-
-
-def _share(successes: list[bool]) -> float | None:
-    return sum(successes) / len(successes) if successes else None
+        return {name: value for name, value in found.items() if value is not None}
 
 
 BATCH_WINDOW = 100
@@ -138,13 +151,16 @@ class BatchEpisodes:
         self._returns, self._lengths, self._success = np.zeros(num_envs), np.zeros(num_envs, int), np.zeros(num_envs, bool)
         self._partial = np.zeros(num_envs, bool)
         self._recent: deque[tuple[float, int, bool]] = deque(maxlen=BATCH_WINDOW)
+        self._success_known = False
+        """Whether the environments report success."""
 
     def skip_open(self) -> None:
         """Leave out the episodes now running: they were not seen from their start."""
         self._partial[:] = True
 
-    def add(self, reward: np.ndarray, ended: np.ndarray, success: np.ndarray) -> None:
+    def add(self, reward: np.ndarray, ended: np.ndarray, success: np.ndarray, success_known: bool = True) -> None:
         """One step of all environments, with the rewards as the task gave them."""
+        self._success_known |= success_known or bool(success.any())
         self._returns += reward
         self._lengths += 1
         self._success |= success
@@ -161,18 +177,16 @@ class BatchEpisodes:
         if not self._recent:
             return {}
         returns, lengths, success = np.array(self._recent, float).T
-        return {
-            "Train/mean_reward": float(returns.mean()),
-            "Train/mean_episode_length": float(lengths.mean()),
-            "Train/mean_success": float(success.mean()),
-        }
+        figures = {"Train/mean_reward": float(returns.mean()), "Train/mean_episode_length": float(lengths.mean())}
+        return figures | ({"Train/mean_success": float(success.mean())} if self._success_known else {})
 
     def state(self) -> dict[str, Any]:
         open_ = {"returns": self._returns, "lengths": self._lengths, "success": self._success, "partial": self._partial}
-        return {"finished": self.finished, "open": open_, "recent": [list(episode) for episode in self._recent]}
+        recent = [list(episode) for episode in self._recent]
+        return {"finished": self.finished, "open": open_, "recent": recent, "success_known": self._success_known}
 
     def restore(self, state: Mapping[str, Any], open_too: bool = True) -> None:
-        self.finished = state["finished"]
+        self.finished, self._success_known = state["finished"], state.get("success_known", False)  # older checkpoints do not say it
         self._recent.extend((r, n, s) for r, n, s in state["recent"])
         if open_too:
             self._returns, self._lengths, self._success, self._partial = (

@@ -54,7 +54,7 @@ export class Episodes {
     const person = episode.intervened ? short(episode.intervened / episode.steps, true) : "";
     row.append(
       cell(`${episode.episode}`), cell(`${episode.steps}`), cell(short(episode.return)), cell(person),
-      cell(episode.version >= 0 ? `${episode.version}` : ""), cell(episode.discarded ? "discarded" : episode.success ? "success" : episode.ended, episode.success && !episode.discarded ? "good" : "bad"),
+      cell(episode.version >= 0 ? `${episode.version}` : ""), cell(episode.discarded ? "discarded" : episode.success ? "success" : episode.ended, episode.discarded ? "bad" : episode.success === null ? "" : episode.success ? "good" : "bad"),
     );
     row.title = episode.source;
     row.onclick = () => { document.querySelector("#episode-list [aria-selected]")?.removeAttribute("aria-selected"); row.setAttribute("aria-selected", "true"); this.show(episode); };

@@ -160,14 +160,18 @@ class Page {
       this.look();
     }
     this.drawable = drawable;
+    this.noPicture = scene.no_picture ?? {};
     this.cameras(cameras);
     this.fillStage();
     if (!drawable) $("observed").open = true;
   }
 
   fillStage() {
-    $("stage-empty").hidden = this.drawable ? !!this.robot : !!this.camera;
-    if (!this.drawable) text("stage-empty", "This environment has no shapes to draw. Its observations are below.");
+    const why = this.camera && this.noPicture?.[this.camera];
+    if (why) { this.image?.remove(); this.image = null; }
+    $("stage-empty").hidden = !why && (this.drawable ? !!this.robot : !!this.camera);
+    if (why) text("stage-empty", `No picture from '${this.camera}': ${why}`);
+    else if (!this.drawable) text("stage-empty", "This environment has no shapes to draw. Its observations are below.");
   }
 
   cameras(names) {
@@ -506,7 +510,7 @@ class Page {
     if (over && summary?.stopped) {
       const judged = summary.deterministic ?? {};
       text("advice-phase", summary.stopped);
-      text("advice-do", judged.successes !== undefined ? `${judged.successes} of ${judged.episodes} evaluation episodes succeeded.` : judged.return !== undefined ? `Mean return ${short(judged.return)}.` : "");
+      text("advice-do", judged.successes !== undefined && judged.success_known !== false ? `${judged.successes} of ${judged.episodes} evaluation episodes succeeded.` : judged.return !== undefined ? `Mean return ${short(judged.return)}.` : "");
       text("advice-because", summary.minutes ? `${summary.minutes.toFixed(1)} minutes of training` : "");
       $("reference").parentElement.hidden = true;
       return;

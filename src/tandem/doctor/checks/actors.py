@@ -14,6 +14,7 @@ from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Seconds, Sha
 from tandem.doctor.records import Records
 from tandem.layouts import Layout
 from tandem.runs.live import LiveView
+from tandem.types import Spec
 
 
 def _live(records: Records) -> LiveView | None:
@@ -166,8 +167,8 @@ def actions_constant(records: Records) -> Finding | None:
 
 def actions_saturated(records: Records) -> Finding | None:
     actions = _own_actions(records)
-    if actions is None or (records.success or 0.0) >= limits.LITTLE_SUCCESS:
-        return None
+    if actions is None or (records.success or 0.0) >= limits.LITTLE_SUCCESS or not records.reports_success:
+        return None  # a good policy may push hard, and without success nobody knows whether it is good
     shares = (np.abs(actions) > SATURATED).mean(axis=0)
     if float(shares.mean()) < limits.SATURATED_SHARE:
         return None
@@ -175,10 +176,18 @@ def actions_saturated(records: Records) -> Finding | None:
     return Finding("actions_saturated", WARNING, facts)
 
 
+_POSITION_UNITS = {"m", "cm", "mm", "rad", "deg"}
+_POSITION_NAMES = ("pos", "position", "pose", "qpos")
+
+
 def stuck_at_limit(records: Records) -> Finding | None:
-    """One observation component stays at the edge of its observed range although the actions are not zero."""
+    """One position stays at the edge of its observed range although the actions are not zero.
+
+    Only an entry that is known to hold positions can say that. Any other number may have good reasons to stay at its largest value: the
+    cosine of a pendulum that stands upright is 1. Nor is it a fault where nobody knows whether the robot succeeds there.
+    """
     journal = records.journal
-    if journal is None or len(journal.tail) < limits.ENOUGH_STEPS or (records.success or 0.0) > 0:
+    if journal is None or len(journal.tail) < limits.ENOUGH_STEPS or (records.success or 0.0) > 0 or not records.reports_success:
         return None
     layout = Layout(records.spec)
     if not layout.size:
@@ -190,7 +199,7 @@ def stuck_at_limit(records: Records) -> Finding | None:
     edge = 0.02 * (high - low)
     usual = seen.std(axis=0) > 0.05 * (high - low)
     at_edge = np.maximum((newest <= low + edge).mean(axis=0), (newest >= high - edge).mean(axis=0)) * (usual & (high > low))
-    at_edge[_of_action(records, layout)] = 0.0
+    at_edge[_of_no_position(records, layout)] = 0.0
     at_edge[~moving(seen)] = 0.0  # what never moves is not stuck
     worst = int(at_edge.argmax())
     if float(at_edge[worst]) < limits.STUCK_SHARE or float(acting.mean()) < limits.LITTLE_SUCCESS:
@@ -212,9 +221,14 @@ def _column(records: Records, layout: Layout, number: int) -> str:
     return f"{name}[{index}]"
 
 
-def _of_action(records: Records, layout: Layout) -> list[int]:
-    """Columns that repeat the action: `actions_saturated` checks those."""
-    return [number for number, (name, _) in enumerate(_columns(records, layout)) if "action" in name]
+def _of_no_position(records: Records, layout: Layout) -> list[int]:
+    """Columns that are not known to be positions, by the unit of their entry or by its name (`tcp_pose`, `agent_pos`)."""
+    return [number for number, (name, _) in enumerate(_columns(records, layout)) if not _holds_positions(name, records.spec)]
+
+
+def _holds_positions(name: str, spec: Spec) -> bool:
+    units = {unit.strip() for unit in spec.observation[name].unit.split(",")} - {""}
+    return units <= _POSITION_UNITS if units else name.rpartition(".")[2].split("_")[-1] in _POSITION_NAMES
 
 
 def _numbers(values: np.ndarray) -> str:

@@ -72,9 +72,10 @@ def demos_idle(records: Records) -> Finding | None:
 
 def demos_saturated(records: Records) -> Finding | None:
     for file in _files(records):
-        shares = file.report.saturation_share if file.report is not None else ()
-        if shares and max(shares) > limits.SATURATED_DEMOS:
-            facts = {"share": Share(max(shares)), "component": shares.index(max(shares))}
+        shares = file.report.saturated if file.report is not None else {}
+        worst = max(shares, key=lambda axis: shares[axis], default=None)
+        if worst is not None and shares[worst] > limits.SATURATED_DEMOS:
+            facts = {"share": Share(shares[worst]), "component": worst}
             return Finding("demos_saturated", WARNING, {**_named(file), **facts})
     return None
 

@@ -112,7 +112,7 @@ def success_stuck(records: Records) -> Finding | None:
     _, helped = records.series("environment/episode/intervention_steps")
     _, lengths = records.series("environment/episode/l")
     _, alone = records.series("environment/episode/success_alone")
-    if len(helped) < 60 or len(helped) != len(lengths) or records.clocks.learner_step < limits.RECENT_STEPS:
+    if not records.reports_success or len(helped) < 60 or len(helped) != len(lengths) or records.clocks.learner_step < limits.RECENT_STEPS:
         return None
     third = len(helped) // 3
     share = float(helped[-third:].sum() / max(1.0, lengths[-third:].sum()))

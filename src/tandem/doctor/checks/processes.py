@@ -21,12 +21,17 @@ def run_broke(records: Records) -> Finding | None:
 
 
 def part_failed(records: Records) -> Finding | None:
-    """The supervisor ended the run because a part ended with an error; obsolete once the parts were started again."""
-    failed = records.events_of("part_failed", "launched")
+    """The run ended because a part of it ended with an error; obsolete once the run was started again.
+
+    The parts of a supervised run start in any order, so there only the supervisor's own word counts.
+    """
+    starts = ("launched",) if records.events_of("launched") else ("started", "resumed")
+    failed = records.events_of("part_failed", *starts)
     if not failed or failed[-1]["kind"] != "part_failed":
         return None
     told = failed[-1]
-    facts = {"part": told.get("part"), "how": told.get("how"), "error": told.get("error") or None}
+    command = "ppo" if records.kind == "ppo" else "train"
+    facts = {"part": told.get("part"), "how": told.get("how"), "error": told.get("error") or None, "command": command}
     return Finding("part_failed", PROBLEM, facts | ({} if facts["error"] else {"silent": True}))
 
 

@@ -37,7 +37,7 @@ from websockets.uri import parse_uri
 from tandem.codec import CodecError, pack, unpack
 from tandem.envs.foreign import GymnasiumEnv, from_unit
 from tandem.envs.served.server import PROTOCOL, prepare_socket
-from tandem.errors import ConfigError, EnvironmentFailed, RenderingUnavailable, ServedError
+from tandem.errors import ConfigError, EnvironmentFailed, EnvironmentTaken, RenderingUnavailable, ServedError
 from tandem.layouts import ActionLayout
 from tandem.types import Observation, Spec, Step
 
@@ -305,6 +305,8 @@ class Caller:
             self._drop()
             self._alive()
             time.sleep(_RETRY_S)
+        if isinstance(latest, _Busy):
+            raise EnvironmentTaken(f"environment '{self._name}' is in use at {self._address.uri} ({latest})")
         raise ServedError(
             f"environment '{self._name}': no server at {self._address.uri} {limit} ({latest}). Is `tandem serve` (or server.py) running "
             f"there, is the address right, does a firewall stand between?"

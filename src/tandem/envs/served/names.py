@@ -14,12 +14,15 @@ def is_served(name: str) -> bool:
     return name.startswith((PREFIX, "ws://", "wss://"))
 
 
-def open_served(name: str, num_envs: int = 1, *, render: bool = False) -> ServedEnv:
-    """`num_envs` sessions. For `serve:` each is a process of its own, and all of them start at the same time."""
+def open_served(name: str, num_envs: int = 1, *, render: bool = False, watched: bool = False) -> ServedEnv:
+    """`num_envs` sessions. For `serve:` each is a process of its own, and all of them start at the same time.
+
+    With `render` they draw themselves; with `watched` row 0 does if it can.
+    """
     if not 1 <= num_envs <= MAX_PROCESSES:
         raise ConfigError(f"'{name}' is served by one process for each environment: 1 to {MAX_PROCESSES} of them, got num_envs={num_envs}")
     deadlines, rows = Deadlines.from_environment(), []
-    started = [ServedProcess(name, render) for _ in range(num_envs)] if name.startswith(PREFIX) else []
+    started = [ServedProcess(name, render, watched and row == 0) for row in range(num_envs)] if name.startswith(PREFIX) else []
     try:
         for row in range(num_envs):
             process = started[row] if started else None

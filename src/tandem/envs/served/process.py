@@ -56,7 +56,7 @@ def find_interpreter(python: str) -> Path:
 class ServedProcess:
     """One process with one environment. Made at once; `address` waits until it serves."""
 
-    def __init__(self, name: str, render: bool = False) -> None:
+    def __init__(self, name: str, render: bool = False, watched: bool = False) -> None:
         interpreter, self._env = split_name(name)
         self._name, self._python = name, find_interpreter(interpreter)
         self._token = secrets.token_urlsafe(24)
@@ -64,7 +64,7 @@ class ServedProcess:
         command = [str(self._python), server.__file__, self._env, "--port", "0", "--ready-fd", str(writing)]
         try:
             self._process = subprocess.Popen(
-                [*command, "--render"] if render else command,
+                [*command, *(["--render"] if render else ["--watched"] if watched else [])],
                 stdin=subprocess.PIPE,
                 stdout=2,  # what the environment prints must not get between the lines of a command's own output
                 pass_fds=(writing,),

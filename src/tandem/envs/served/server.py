@@ -25,17 +25,19 @@ It needs Python >= 3.9, NumPy 1 or 2, msgpack, websockets >= 10, and Gymnasium >
 
 from __future__ import annotations
 
+import os
 import sys
 
-if __name__ == "__main__" and sys.path and not sys.flags.isolated:
-    sys.path.pop(0)  # this file's own folder: a module of the environment must not be found there by accident
+if __name__ == "__main__" and sys.path and os.path.abspath(sys.path[0]) == os.path.dirname(os.path.abspath(__file__)):
+    # This file's own folder: a module of the environment must not be found there by accident. With PYTHONSAFEPATH it is not there, and
+    # the first place is one that a person has named.
+    sys.path.pop(0)
 
 import argparse
 import contextlib
 import hmac
 import importlib
 import json
-import os
 import platform
 import queue
 import secrets
@@ -109,6 +111,14 @@ def make_environment(name: str, render: bool = False) -> Any:
     if maker is None:
         raise LookupError(f"the module '{module_name}' neither registers the id '{alone}' with Gymnasium nor has a class of that name")
     return maker(**options)
+
+
+def make_watched(name: str) -> Any:
+    """The same for people who may want to look: it draws itself if it can, and is made without pictures if not."""
+    try:
+        return make_environment(name, render=True)
+    except Exception:  # it does not take `render_mode`, or there are no graphics here; any other error comes again
+        return make_environment(name)
 
 
 def _gymnasium() -> Any:
@@ -718,6 +728,7 @@ def parse(arguments: Any = None) -> argparse.Namespace:
     parser.add_argument("--key", help="its key (PEM)")
     parser.add_argument("--insecure", action="store_true", help="allow other machines without TLS")
     parser.add_argument("--render", action="store_true", help="make the environment with render_mode='rgb_array'")
+    parser.add_argument("--watched", action="store_true", help="the same, if the environment can be made so")
     parser.add_argument("--grace", type=float, default=GRACE_S, help="seconds that a client may be gone before motion is stopped")
     parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)  # a process of Tandem started this one and waits for the port
     return parser.parse_args(arguments)
@@ -742,7 +753,8 @@ def run_program(arguments: Any = None) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         token, tls = checked_access(options.host, options.token_file, options.certificate, options.key, options.insecure)
-        make = lambda: make_environment(options.env, options.render)  # noqa: E731
+        watched = options.watched and not options.render
+        make = lambda: make_watched(options.env) if watched else make_environment(options.env, options.render)  # noqa: E731
         server = Server(options.env, make, token, options.host, options.port, tls, options.grace, say=_say)
     except Exception as problem:
         report({"error": failure(problem, "making the environment"), "python": sys.executable})
