@@ -54,8 +54,9 @@ class Curve:
         return float(self.minutes[both[0] + 1]) if len(both) else math.inf
 
     def success_at(self, minutes: float) -> float:
-        """Of the last evaluation until then."""
-        return float(self.success[self.minutes <= minutes][-1])
+        """The last evaluation until then."""
+        until = self.success[self.minutes <= minutes]
+        return float(until[-1]) if len(until) else 0.0
 
 
 def one_robot(config: TrainConfig, minutes: float) -> TrainConfig:

@@ -9,9 +9,58 @@ SEEDING = "test_seeding.py"
 REPLAY = "data/test_replay.py"
 MIXING = "data/test_mixing.py"
 DISCARDS = "data/test_discards.py"
+LOOK_AHEAD = "data/test_look_ahead.py"
+SAC_TESTS = "agents/test_sac.py"
+HORIZON = "off_policy/test_horizon.py"
 EVALUATE = "acting/test_evaluate.py"
 
 MUTANTS = [
+    # ---- what comes next
+    Mutant("sums_have_one_step", "data/replay.py", "range(self.n_step - 1)", "range(0)", (LOOK_AHEAD,)),
+    Mutant("the_last_of_a_sum_is_not_discounted", "data/replay.py", "masks=discounts * self._masks", "masks=self._masks", (LOOK_AHEAD,)),
+    Mutant(
+        "any_row_of_an_episode_is_a_successor",
+        "data/replay.py",
+        " and self._steps[rows[-1]] == self._steps[row] - 1:",
+        ":",
+        (LOOK_AHEAD,),
+    ),
+    Mutant(
+        "a_row_that_was_written_over_has_a_successor",
+        "data/replay.py",
+        "if rows and self._episodes[rows[-1]] == episode and",
+        "if rows and",
+        (LOOK_AHEAD,),
+    ),
+    Mutant("links_stay_when_rows_move", "data/replay.py", "            self._move_links(kept)\n", "", (LOOK_AHEAD,)),
+    Mutant("a_time_out_has_a_return", "data/replay.py", "whole = step.terminated and", "whole =", (LOOK_AHEAD,)),
+    Mutant("bounds_are_for_all", "data/mixing.py", '"demos": np.full(shape, -np.inf, np.float32)', '"demos": batch.bounds', (LOOK_AHEAD,)),
+    Mutant("bounds_do_not_bound", "agents/losses.py", "        y = jnp.maximum(y, bounds)\n", "        y = y + 0 * bounds\n", (SAC_TESTS,)),
+    Mutant(
+        "own_actions_are_imitated",
+        "data/mixing.py",
+        "np.float32(imitation.corrections) * batch.imitation",
+        "np.full(shape, np.float32(imitation.corrections))",
+        (LOOK_AHEAD,),
+    ),
+    # ---- the start
+    Mutant("critics_do_not_learn_first", "off_policy/learner.py", "self.steps >= self.config.critic_steps", "True", (TRAINER,)),
+    Mutant(
+        "starts_from_random_parameters",
+        "off_policy/trainer.py",
+        "        if start is not None:\n            self.learner.start_from(start)\n",
+        "",
+        (TRAINER,),
+    ),
+    Mutant("imitation_never_fades", "off_policy/learner.py", "failing = 1.0 - self.episodes.alone_of_window", "failing = 1.0", (TRAINER,)),
+    Mutant(
+        "the_newest_actor_is_judged",
+        "agents/sac.py",
+        "state.actor if state.average is None else state.average",
+        "state.actor",
+        (SAC_TESTS,),
+    ),
+    Mutant("a_typed_discount_is_overruled", "off_policy/horizon.py", 'if agent.discount == "auto":', "if True:", (HORIZON,)),
     # ---- the learner
     Mutant(
         "rollback_is_only_counted",
@@ -85,16 +134,16 @@ MUTANTS = [
     ),
     Mutant(
         "old_corrections_are_lost_on_resume",
-        "off_policy/learner.py",
-        "            elif step.intervened:\n                self.demos.insert(step, number)\n",
-        "",
+        "off_policy/saving.py",
+        "            learner.store_correction(step, number)\n",
+        "            pass\n",
         (INTERVENTIONS,),
     ),
     Mutant(
         "resume_fills_up_a_ring_that_had_free_rows",
-        "off_policy/learner.py",
-        "            replay.drop_before(self.received if oldest is None else oldest)\n",
-        "            replay.drop_before(-1)\n",
+        "off_policy/saving.py",
+        "        replay.drop_before(learner.received if oldest is None else oldest)\n",
+        "        replay.drop_before(-1)\n",
         (INTERVENTIONS,),
     ),
     # ---- the trainer
@@ -107,9 +156,9 @@ MUTANTS = [
     ),
     Mutant(
         "rows_are_not_written_before_a_checkpoint",
-        "off_policy/trainer.py",
-        "        self.write_row()\n        arrays, learner",
-        "        arrays, learner",
+        "off_policy/saving.py",
+        "    trainer.write_row()\n    learner",
+        "    learner",
         (TRAINER,),
     ),
     Mutant(
