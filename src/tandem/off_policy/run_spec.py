@@ -14,6 +14,8 @@ from tandem.data.demos import load_demos
 from tandem.data.fitting import constant_numbers, inferred_return_range, with_fitted_scales
 from tandem.envs.declared import declaration_file
 from tandem.envs.registry import registered
+from tandem.errors import SpecMismatch
+from tandem.runs.folder import RunFolder
 from tandem.types import Spec, Transition
 
 FEW = 12
@@ -31,6 +33,15 @@ def decide_spec(
     if file.is_file():
         say(f"{file} describes the environment")
     return _with_range(_with_scales(spec, steps, init_from, say), steps, say), steps
+
+
+def resumed_spec(run: Path, now: Spec, demos: Sequence[Path]) -> tuple[Spec, list[Transition]]:
+    """The run's own spec, with the scales it was started with, and its demonstrations; an environment that has changed is refused."""
+    spec = RunFolder.open(run).spec
+    differences = spec.data_difference(now)
+    if differences:
+        raise SpecMismatch(f"run {run} was trained on another spec: {'; '.join(differences)} (here: the run, there: the environment)")
+    return spec, [step for file in demos for step in load_demos(file, spec)]
 
 
 def _with_scales(spec: Spec, steps: Sequence[Transition], init_from: Path | None, say: Callable[[str], None]) -> Spec:

@@ -12,23 +12,22 @@ from typing import Any
 
 from tandem.acting.actor import Actor
 from tandem.acting.operators import DEVICES, make_operators
-from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_env
-from tandem.errors import ConfigError, SpecMismatch
+from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
-from tandem.off_policy.run_spec import decide_spec
+from tandem.off_policy.run_spec import decide_spec, resumed_spec
 from tandem.off_policy.saving import restore, save
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
 from tandem.runs.campaign import Watch
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
-from tandem.runs.loggers import TensorBoard, WandB
+from tandem.runs.loggers import WandB
 from tandem.runs.stopping import interruptible
-from tandem.types import PolicySnapshot, Spec, Transition
+from tandem.types import PolicySnapshot
 
 
 def train(
@@ -37,7 +36,7 @@ def train(
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_env(config.task, config.num_envs)
     require_learnable(env.spec)
-    spec, demos = _resumed(config, path, env.spec) if resume else decide_spec(env.spec, config.demos, init_from, display.say)
+    spec, demos = resumed_spec(path, env.spec, config.demos) if resume else decide_spec(env.spec, config.demos, init_from, display.say)
     config = settle(config, demos, display.say)
     if config.operator in DEVICES or config.reward_source == "person":
         raise ConfigError(
@@ -51,7 +50,7 @@ def train(
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
     run = RunFolder.open(path) if resume else RunFolder.create(path, "rlpd", config, spec)
-    add_loggers(run, config)
+    run.add_loggers(config.wandb)
     with Journal.open(run.journal, spec, read_only=False) if resume else Journal.create(run.journal, spec) as journal, display:
         link = InprocLink(journal)
         trainer = Trainer(config, run, spec, demos, display, link)
@@ -82,15 +81,6 @@ def train(
     run.close()
     env.close()
     return summary
-
-
-def _resumed(config: TrainConfig, path: Path, now: Spec) -> tuple[Spec, list[Transition]]:
-    """The run's own spec, with the scales it was started with, and its demonstrations; an environment that has changed is refused."""
-    spec = RunFolder.open(path).spec
-    differences = spec.data_difference(now)
-    if differences:
-        raise SpecMismatch(f"run {path} was trained on another spec: {'; '.join(differences)} (here: the run, there: the environment)")
-    return spec, [step for file in config.demos for step in load_demos(file, spec)]
 
 
 def _begin(trainer: Trainer, actor: Actor, start: PolicySnapshot | None) -> None:
@@ -127,9 +117,3 @@ def _restore(trainer: Trainer, actor: Actor, journal: Journal) -> None:
         actor.begin()
     else:
         actor.restore(saved)
-
-
-def add_loggers(run: RunFolder, config: TrainConfig) -> None:
-    run.loggers.add(TensorBoard(run.tensorboard))
-    if config.wandb:
-        run.loggers.add(WandB(config.wandb, run.path, dict(run.info.settings)))

@@ -16,7 +16,6 @@ from tandem.link.messages import Command
 from tandem.link.trainer_end import TrainerEnd, open_journal
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.saving import restore, save
-from tandem.off_policy.sync import add_loggers
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
 from tandem.runs.campaign import Watch
@@ -35,7 +34,7 @@ def run_trainer(
     run = RunFolder.open(path)
     spec = run.spec
     demos = [step for file in config.demos for step in load_demos(file, spec)]
-    add_loggers(run, config)
+    run.add_loggers(config.wandb)
     link = TrainerEnd(path, spec)
     with display:
         trainer = Trainer(config, run, spec, demos, display, link)

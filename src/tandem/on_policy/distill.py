@@ -28,7 +28,6 @@ from tandem.runs.campaign import Campaign, StopRules
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
-from tandem.runs.loggers import TensorBoard
 from tandem.runs.stopping import interruptible
 from tandem.types import Metrics, PolicySnapshot, Spec
 
@@ -236,7 +235,7 @@ def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
     teacher = load_policy(args.teacher, spec=spec)[0]
     agent_for(args.config.on_policy(args.task), spec)  # an impossible configuration is refused before there is a folder
     run = RunFolder.create(path, "distill", args, spec)
-    run.loggers.add(TensorBoard(run.tensorboard))
+    run.add_loggers()
     run.event("started", seed=args.config.seed, **this_machine())
     with display:
         parts = DistillRun(args.config, teacher, run, env, display)

@@ -34,7 +34,7 @@ from tandem.runs.checkpoint import write_checkpoint
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
-from tandem.runs.loggers import TensorBoard, WandB
+from tandem.runs.loggers import WandB
 from tandem.runs.stopping import interruptible
 from tandem.types import Metrics, PolicyKind, PolicySnapshot, Spec
 
@@ -229,9 +229,7 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
     run = RunFolder.open(path) if resume else RunFolder.create(path, "ppo", config, spec)
-    run.loggers.add(TensorBoard(run.tensorboard))
-    if config.wandb:
-        run.loggers.add(WandB(config.wandb, path, dict(run.info.settings)))
+    run.add_loggers(config.wandb)
     with display:
         parts = OnPolicyRun(config, run, env, display)
         parts.campaign.watch = watch or parts.campaign.watch

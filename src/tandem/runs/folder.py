@@ -41,7 +41,7 @@ from tandem.errors import ConfigError, FileMissing, FileUnreadable
 from tandem.files import make_once, write_atomically
 from tandem.runs.clocks import Clocks
 from tandem.runs.lines import append_lines, append_rows, read_rows
-from tandem.runs.loggers import Isolated
+from tandem.runs.loggers import Isolated, TensorBoard, WandB
 from tandem.types import Metrics, Spec
 
 Kind = Literal["rlpd", "ppo", "distill", "bc", "recording"]
@@ -138,6 +138,12 @@ class RunFolder:
             way = f"go on with it by `tandem {command} --resume {self.path}`" if command else "such a run cannot be resumed: start it again"
             raise ConfigError(f"run {self.path} was not trained with {TRAINED_BY[kind]} but with {TRAINED_BY.get(own, own)}; {way}")
         return dict(self.info.settings)
+
+    def add_loggers(self, wandb: str | None = None) -> None:
+        """TensorBoard, and Weights & Biases if a project is named."""
+        self.loggers.add(TensorBoard(self.tensorboard))
+        if wandb:
+            self.loggers.add(WandB(wandb, self.path, dict(self.info.settings)))
 
     # ---- names and numbers
 
