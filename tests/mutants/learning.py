@@ -44,7 +44,8 @@ MUTANTS = [
         (LOOK_AHEAD,),
     ),
     # ---- the start
-    Mutant("critics_do_not_learn_first", "off_policy/learner.py", "self.steps >= self.config.critic_steps", "True", (TRAINER,)),
+    Mutant("critics_do_not_learn_first", "off_policy/learner.py", "self.steps >= wait and ", "", (TRAINER,)),
+    Mutant("critics_do_not_wait_for_episodes", "off_policy/learner.py", " and self.episodes.finished >= FIRST_EPISODES", "", (TRAINER,)),
     Mutant(
         "starts_from_random_parameters",
         "off_policy/trainer.py",

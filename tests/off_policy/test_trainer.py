@@ -236,6 +236,7 @@ def test_a_run_starts_as_a_clone_whose_critics_learn_first(demos: Path, tmp_path
         return update(self, state, batch, moves_actor)
 
     monkeypatch.setattr(SAC, "update", watched)
+    monkeypatch.setattr("tandem.off_policy.learner.FIRST_EPISODES", 0)
     config = replace(SMALL, demos=(demos,), clone_steps=400, critic_steps=60, max_steps=100, steps_per_update=20)
     run(config, tmp_path / "run")
     assert moved == [False] * 60 + [True] * 40
@@ -272,3 +273,20 @@ def test_demonstrations_are_imitated_less_the_better_the_policy_is(demos: Path, 
         learner.store(replace(step, episode=number, terminated=True, success=number % 4 > 0, intervened=False), number)
     assert learner.imitation == pytest.approx((0.0125, 1.5)), "15 of the last 20 succeeded without help"
     folder.close()
+
+
+def test_critics_wait_for_episodes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run with one slow robot makes many learner steps before its first episodes have ended."""
+    update, moved = SAC.update, []
+
+    def watched(self: SAC, state: Any, batch: Any, moves_actor: bool) -> Any:
+        moved.append(moves_actor)
+        return update(self, state, batch, moves_actor)
+
+    monkeypatch.setattr(SAC, "update", watched)
+    run(replace(SMALL, critic_steps=1, max_steps=400, num_envs=1, updates_per_actor_step=0.5), tmp_path / "run")
+    with Journal.open(tmp_path / "run" / "journal.db") as journal:
+        ends = [number for number, (_, step) in enumerate(journal.read(), start=1) if step.last]
+    assert moved.index(True) == pytest.approx(ends[9] / 2, abs=12), (
+        "when the tenth episode has ended; 20 steps come before the first update"
+    )

@@ -35,18 +35,14 @@ class TrainConfig:
     """Actor steps in the replay buffer before the first update."""
     random_steps: int = 0
     """Actor steps with uniform random actions before the policy acts."""
-    deterministic_share: float = 0.0
-    """Share of the episodes in which a robot that always succeeds acts without exploration noise; one that succeeds in half of its
-    episodes does so in half as many. The policy is judged without noise, and where it stands still then, noise hides it (not in
-    hil-serl)."""
     pretrain_steps: int = 0
     """Learner steps on the demonstrations alone before the robot moves; no policy is published before they are done."""
     clone_steps: int = 0
     """Updates of cloning the demonstrations before the robot moves: the policy starts as their clone. 0: it starts from random
     parameters, or from --init-from (not in hil-serl)."""
     critic_steps: int = 0
-    """Learner steps at the start in which only the critics learn; a policy that starts from a clone or from --init-from is not moved
-    by critics that know nothing yet (not in hil-serl)."""
+    """Learner steps at the start in which only the critics learn, and until 10 episodes have ended: a policy that starts from a clone or
+    from --init-from is not moved by critics that know nothing yet (not in hil-serl)."""
     steps_per_update: int = 50
     """Learner steps between two publications of the policy."""
     replay_buffer_capacity: int = 200_000
@@ -100,8 +96,6 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         check_share(self.eval_share)
-        if not 0 <= self.deterministic_share <= 1:
-            raise ConfigError(f"deterministic_share must be from 0 to 1, got {self.deterministic_share}")
         if self.seed < 0:
             raise ConfigError(f"seed must be at least 0, got {self.seed}")
         if self.updates_per_actor_step <= 0:

@@ -29,6 +29,10 @@ DIVERGED = 10.0
 """Q values of rewards alone that exceed the largest return by this factor mean that the critics have diverged."""
 
 
+FIRST_EPISODES = 10
+"""With `critic_steps`: the critics have seen so many episodes before they move the actor. From one robot they come slowly."""
+
+
 class LearnerLink(Protocol):
     """The learner's end of any link: steps of the actors in, policies out."""
 
@@ -144,13 +148,19 @@ class Learner:
         before_actors = self.pretraining
         share = 1.0 if before_actors else DEMO_SHARE
         batch = self._mixture.sample(self.random, self.agent.config.cta_ratio, share, self.imitation)
-        self.state, self.metrics = self.agent.update(self.state, batch, self.steps >= self.config.critic_steps)
+        self.state, self.metrics = self.agent.update(self.state, batch, self._moves_actor)
         self._batch = batch
         self.steps += 1
         if self.steps % self.config.steps_per_update == 0:
             self._judge_state()
             if not before_actors:
                 self._publish()
+
+    @property
+    def _moves_actor(self) -> bool:
+        """Whether the critics know enough: after `critic_steps`, and after some episodes of the policy that the run started with."""
+        wait = self.config.critic_steps
+        return not wait or (self.steps >= wait and self.episodes.finished >= FIRST_EPISODES)
 
     @property
     def imitation(self) -> Imitation | None:

@@ -40,8 +40,9 @@ def fitted() -> TrainConfig:
     """For any task with demonstrations: what depends on the task follows from them (docs/gear_learning.md shows what each part is worth).
 
     The policy starts as a clone. The critics catch up before it is moved, and their targets are at least what really followed. Discount
-    and n-step sums fit the length of the demonstrations, which are imitated as long as the policy fails. Its moving average is judged.
-    Eight simulations are cheap data; small networks with a large learning rate and fast targets learn the same in fewer minutes.
+    and n-step sums fit the length of the demonstrations, which are imitated as long as the policy fails. The minimum over five critics
+    keeps it from following over-estimates, which two critics with little data do. Its moving average is judged. Eight simulations are
+    cheap data; small networks with a large learning rate and fast targets learn the same in fewer minutes.
     Where a person corrects, the actor also imitates the correction (docs/person-in-the-loop.md).
     """
     agent = SACConfig(
@@ -51,8 +52,10 @@ def fitted() -> TrainConfig:
         discount="auto",
         n_step="auto",
         return_bound="all",
-        demo_imitation=0.3,
+        critic_ensemble_size=5,
+        demo_imitation=1.0,
         imitation=3.0,
+        imitation_steps=20_000,
         actor_average=0.004,
     )
     return TrainConfig(agent=agent, num_envs=8, updates_per_actor_step=0.125, clone_steps=600, critic_steps=500)

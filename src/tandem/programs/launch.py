@@ -70,7 +70,6 @@ def _run(
         actor_settings={
             "seed": config.seed,
             "random_steps": config.random_steps,
-            "deterministic_share": config.deterministic_share,
             "reward_source": config.reward_source,
             "scales": run.spec.scales(),
         },
