@@ -250,7 +250,7 @@ def main(
     seeds: tuple[int, ...] = (0,),
     minutes: float = 10.0,
     episodes: int = EPISODES,
-    recipe: str = "default",
+    recipe: str = "fitted",
     json: bool = False,
     runs: Path = Path("runs/benchmark_worlds"),
 ) -> None:

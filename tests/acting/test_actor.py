@@ -19,7 +19,7 @@ from tandem.errors import ConfigError, EnvironmentFailed
 from tandem.layouts import ActionLayout
 from tandem.link.messages import EpisodeEnd
 from tandem.teleop.operator import HandsOff
-from tandem.types import Step
+from tandem.types import PolicySnapshot, Step
 from tests.acting.counter_env import LENGTH, Counter, Link, counters, steady
 from tests.envs.strange_envs import strange_module
 
@@ -244,6 +244,40 @@ def test_an_episode_that_waits_for_its_label_can_be_discarded() -> None:
 
 
 # ---- to go on
+
+
+def noisy(action: float) -> PolicySnapshot:
+    """A policy with a standard deviation of 0.3, before tanh."""
+    snapshot = steady(action)
+    std = {"std_range": np.array([1e-6, 5.0], np.float32), "log_std/bias": np.full(1, np.log(0.3), np.float32)}
+    return dataclasses.replace(snapshot, parameters={**snapshot.parameters, **std})
+
+
+def test_a_robot_that_succeeds_acts_without_noise_in_a_share_of_its_episodes() -> None:
+    actor, link = acting(link=Link(noisy(0.4)), deterministic_share=0.5)
+    turns(actor, 400 * LENGTH)
+    calm = [all(abs(step.action[0] - 0.4) < 1e-6 for step in link.sent[i : i + LENGTH]) for i in range(0, len(link.sent), LENGTH)]
+    assert not any(calm[:18]), "not before 18 of 20 episodes have succeeded"
+    assert 0.4 < np.mean(calm[18:]) < 0.6, "whole episodes, half of them, since every one succeeds"
+    mixed = [i for i, each in enumerate(calm) if not each and any(s.action[0] == np.float32(0.4) for s in link.sent[3 * i : 3 * i + 3])]
+    assert not mixed, "an episode is acted one way or the other"
+
+
+def test_without_a_share_every_episode_explores_and_no_random_number_is_spent_on_it() -> None:
+    (plain, one), (zero, other) = acting(link=Link(noisy(0.4))), acting(link=Link(noisy(0.4)), deterministic_share=0.0)
+    for actor in (plain, zero):
+        turns(actor, 100)
+    assert [step.action.tolist() for step in one.sent] == [step.action.tolist() for step in other.sent]
+    assert len({float(step.action[0]) for step in one.sent}) == 100
+
+
+def test_a_saved_actor_knows_which_episodes_it_explores_in() -> None:
+    actor, _ = acting(link=Link(noisy(0.4)), deterministic_share=0.5)
+    turns(actor, 50 * LENGTH)
+    saved = actor.state()
+    other, _ = acting(link=Link(noisy(0.4)), deterministic_share=0.5)
+    other.restore({**saved, "env": None})
+    assert other.state()["successes"] == saved["successes"] == [True] * 20
 
 
 def test_a_saved_actor_goes_on_bit_for_bit() -> None:

@@ -9,6 +9,7 @@ SEEDING = "test_seeding.py"
 REPLAY = "data/test_replay.py"
 MIXING = "data/test_mixing.py"
 DISCARDS = "data/test_discards.py"
+ACTOR = "acting/test_actor.py"
 LOOK_AHEAD = "data/test_look_ahead.py"
 SAC_TESTS = "agents/test_sac.py"
 HORIZON = "off_policy/test_horizon.py"
@@ -53,6 +54,8 @@ MUTANTS = [
         "",
         (TRAINER,),
     ),
+    Mutant("explores_in_every_episode", "acting/actor.py", "not skilled or self._random", "True or self._random", (ACTOR,)),
+    Mutant("does_not_explore_before_it_is_skilled", "acting/actor.py", "not skilled or self._random", "self._random", (ACTOR,)),
     Mutant("imitation_never_fades", "off_policy/learner.py", "failing = 1.0 - self.episodes.alone_of_window", "failing = 1.0", (TRAINER,)),
     Mutant(
         "the_newest_actor_is_judged",

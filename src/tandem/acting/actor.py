@@ -22,9 +22,13 @@ from tandem.layouts import ActionLayout, Layout
 from tandem.link.messages import EpisodeEnd
 from tandem.networks.numpy_policy import ActingPolicy, acting_policy
 from tandem.runs.broken import STATES_KEPT, keep_simulation
+from tandem.runs.episodes import WINDOW
 from tandem.seeding import episode_seeds
 from tandem.teleop.operator import ResumableOperator
 from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec, Step, Transition
+
+SKILLED = 0.9
+"""Success of the last episodes from which on some are acted without noise (`deterministic_share`)."""
 
 
 class ActorLink(Protocol):
@@ -67,6 +71,7 @@ class Actor:
         source: str,
         seed: int,
         random_steps: int = 0,
+        deterministic_share: float = 0.0,
         say: Callable[[str], None] = lambda line: None,
         broken: Path | None = None,
         own_policy: OwnPolicy | None = None,
@@ -81,7 +86,11 @@ class Actor:
         """The run's, whose scales may be fitted; the environment's where nobody gave another."""
         self._layout, self._actions = Layout(self.spec), ActionLayout.of(self.spec)
         self._random = np.random.default_rng([seed, 1])
-        self._random_steps = random_steps
+        self._random_steps, self._deterministic_share = random_steps, deterministic_share
+        self._explores = np.ones(env.num_envs, bool)
+        """Rows whose episode is acted with noise; the others take the most likely action."""
+        self._successes: deque[bool] = deque(maxlen=WINDOW)
+        """The last episodes that ended."""
         self.steps = 0
         """Steps of the environments so far, all rows together."""
         self.snapshot: PolicySnapshot | None = None
@@ -158,6 +167,7 @@ class Actor:
         ]
         if lost is not None:
             self._say(f"[ACTOR] the episodes of the rows {np.flatnonzero(lost).tolist()} are gone: cut off after their last step")
+        self._successes.extend(bool(step.success) for step in self.transitions if step.last)
         if self.transitions:
             self._link.send(self.transitions)
         self.steps += len(self.transitions)
@@ -228,6 +238,9 @@ class Actor:
                 raise EnvironmentFailed(f"environment '{self.spec.task}' handed out {found} in reset(): there is nothing to act from")
             self._ended[row] = False
             self.returns[row] = 0.0
+            if self._deterministic_share:
+                skilled = sum(self._successes) >= SKILLED * WINDOW
+                self._explores[row] = not skilled or self._random.random() >= self._deterministic_share
             if self.own_policy is not None:
                 self.own_policy.act.reset(np.arange(self.env.num_envs) == row)
             if self._operators:
@@ -252,7 +265,9 @@ class Actor:
             return self.own_policy.act(self._observation)
         if self._policy is None or self.steps < self._random_steps:
             return self._actions.random(self._random, self.env.num_envs)
-        return self._policy.sample(self._layout.flatten(self._observation, self._policy.observation_clip), self._random)
+        seen = self._layout.flatten(self._observation, self._policy.observation_clip)
+        actions = self._policy.sample(seen, self._random)
+        return actions if self._explores.all() else np.where(self._explores[:, None], actions, self._policy.mode(seen))
 
     @property
     def observation(self) -> Observation:
@@ -271,6 +286,8 @@ class Actor:
             "steps": self.steps,
             "random": json.dumps(self._random.bit_generator.state),
             "recorders": [{k: v for k, v in dataclasses.asdict(r).items() if k != "spec"} for r in self._recorders],
+            "explores": self._explores.tolist(),
+            "successes": list(self._successes),
             "operators": [operator.memory() for operator in self._operators],
             "version": self.snapshot.version if self.snapshot else -1,
             "learner_step": self.snapshot.learner_step if self.snapshot else -1,
@@ -281,6 +298,8 @@ class Actor:
         """Continue exactly where `state` was taken."""
         self.steps = state["steps"]
         self._random.bit_generator.state = json.loads(state["random"])
+        self._explores[:] = state.get("explores", True)
+        self._successes.extend(state.get("successes", ()))
         if state["parameters"]:
             self.snapshot = PolicySnapshot(state["version"], state["learner_step"], state["parameters"])
             self._policy = acting_policy(self.snapshot)

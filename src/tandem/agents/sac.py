@@ -74,10 +74,6 @@ class SAC:
         if "auto" in (self.config.discount, self.config.n_step):
             raise ConfigError("discount or n_step is 'auto': `off_policy.horizon.settle` puts numbers in the place of it")
 
-    @property
-    def discount(self) -> float:
-        return float(self.config.discount)
-
     @partial(jax.jit, static_argnames="self")
     def init(self, seed: int) -> SACState:
         """Networks before the first update, from the seed alone."""
@@ -133,7 +129,7 @@ class SAC:
 
     def update_critic(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
         """All critics towards the same target; then the target critics a little towards the critics (Polyak averaging)."""
-        config = self.config
+        config, discount = self.config, float(self.config.discount)
         key, action_key, subset_key, target_key, critic_key = jax.random.split(state.key, 5)
         s, a, r, mask, next_s = map(jnp.asarray, batch[:5])
         next_a, next_log_pi = state.actor.sample(next_s, action_key)
@@ -142,9 +138,9 @@ class SAC:
             target_critic = target_critic.subset(random_subset(subset_key, config.critic_subsample_size, config.critic_ensemble_size))
         next_qs = target_critic(_pairs(next_s, next_a), target_key)
         if config.backup_entropy:
-            y = td_target(r, mask, next_qs, self.discount, alpha=positive(state.temperature), next_log_pi=next_log_pi, bounds=batch.bounds)
+            y = td_target(r, mask, next_qs, discount, alpha=positive(state.temperature), next_log_pi=next_log_pi, bounds=batch.bounds)
         else:
-            y = td_target(r, mask, next_qs, self.discount, return_range=self.return_range, bounds=batch.bounds)
+            y = td_target(r, mask, next_qs, discount, return_range=self.return_range, bounds=batch.bounds)
 
         def loss(critic: Ensemble) -> tuple[Array, Array]:
             qs = critic(_pairs(s, a), critic_key)

@@ -11,12 +11,13 @@ import tyro
 
 from tandem.acting.evaluate import evaluate
 from tandem.acting.policy import act_with, describe
-from tandem.agents.bc import BCConfig, clone
+from tandem.agents.bc import BCConfig, clone, start_as_clone
 from tandem.agents.sac_config import SACConfig
+from tandem.data.replay import Replay
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.layouts import Layout
-from tandem.off_policy.config import require_learnable
+from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.run_spec import decide_spec
 from tandem.runs.checkpoint import write_policy
 from tandem.runs.clocks import Clocks
@@ -86,3 +87,9 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
     run.summarise(summary)
     run.close()
     return summary
+
+
+def clone_to_start_from(config: TrainConfig, demos: Replay) -> PolicySnapshot:
+    """A policy that imitates the demonstrations, for RLPD to start from."""
+    batch = demos.rows(np.arange(len(demos)))
+    return PolicySnapshot(0, 0, start_as_clone(config.agent, batch.observations, batch.actions, config.clone_steps, config.seed))

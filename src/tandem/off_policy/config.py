@@ -35,6 +35,9 @@ class TrainConfig:
     """Actor steps in the replay buffer before the first update."""
     random_steps: int = 0
     """Actor steps with uniform random actions before the policy acts."""
+    deterministic_share: float = 0.0
+    """Share of the episodes that are acted without exploration noise, once 90 % of the last 20 succeed. The policy is judged without
+    noise; where it would stand still then, noise hides it from the critics (not in hil-serl)."""
     pretrain_steps: int = 0
     """Learner steps on the demonstrations alone before the robot moves; no policy is published before they are done."""
     clone_steps: int = 0
@@ -96,6 +99,8 @@ class TrainConfig:
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         check_share(self.eval_share)
+        if not 0 <= self.deterministic_share <= 1:
+            raise ConfigError(f"deterministic_share must be from 0 to 1, got {self.deterministic_share}")
         if self.seed < 0:
             raise ConfigError(f"seed must be at least 0, got {self.seed}")
         if self.updates_per_actor_step <= 0:

@@ -62,6 +62,7 @@ def train(
             source=f"actor-{uuid.uuid4().hex[:12]}",
             seed=config.seed,
             random_steps=config.random_steps,
+            deterministic_share=config.deterministic_share,
             say=trainer.log,
             broken=run.broken,
             spec=spec,

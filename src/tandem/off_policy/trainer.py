@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 from tandem.acting.judge import Judge
-from tandem.agents.bc import start_as_clone
 from tandem.agents.sac import SAC
 from tandem.layouts import Layout
+from tandem.off_policy.cloning import clone_to_start_from
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.learner import Learner, LearnerLink
 from tandem.runs.campaign import Campaign, Progress, StopRules
@@ -100,7 +98,8 @@ class Trainer:
     def begin(self, start: PolicySnapshot | None) -> None:
         """Start a new run from random parameters or from an existing policy. The actors get the first policy after pretraining."""
         if start is None and self.config.clone_steps:
-            start = self._clone()
+            self.display.waiting("cloning the demonstrations", 0, self.config.clone_steps)
+            start = clone_to_start_from(self.config, self.learner.demos)
         init_from, demos = None if start is None else start.hash, len(self.learner.demos)
         self.run.event("started", seed=self.config.seed, init_from=init_from, demo_transitions=demos, **this_machine())
         self.log(f"online buffer size: {len(self.learner.online)}")
@@ -111,13 +110,6 @@ class Trainer:
             self.display.waiting("training on demonstrations alone", self.learner.steps, self.config.pretrain_steps)
         self.learner.publish()
         self.log("sent initial network to actor")
-
-    def _clone(self) -> PolicySnapshot:
-        """A policy that imitates the demonstrations, to start from."""
-        self.display.waiting("cloning the demonstrations", 0, self.config.clone_steps)
-        batch = self.learner.demos.rows(np.arange(len(self.learner.demos)))
-        parameters = start_as_clone(self.config.agent, batch.observations, batch.actions, self.config.clone_steps, self.config.seed)
-        return PolicySnapshot(0, 0, parameters)
 
     def receive(self) -> int:
         """Store what arrived from the actors; each step earns `updates_per_actor_step` learner steps once training may start."""

@@ -212,6 +212,7 @@ def _make_actor(
         seed=seed,
         # random steps that the run has already made are not made again
         random_steps=max(0, int(settings.get("random_steps", 0)) - int(settings.get("actor_steps", 0))),
+        deterministic_share=float(settings.get("deterministic_share", 0.0)),
         say=say,
         broken=RunFolder(args.run or args.spool.parent).broken,
         own_policy=_own_policy(args, robot, seed, say),

@@ -70,6 +70,7 @@ def _run(
         actor_settings={
             "seed": config.seed,
             "random_steps": config.random_steps,
+            "deterministic_share": config.deterministic_share,
             "reward_source": config.reward_source,
             "scales": run.spec.scales(),
         },
