@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 import tyro
 
+from benchmarks.gear_assembly import BASELINE
 from benchmarks.report import Report
 from tandem.acting.actor import Actor
 from tandem.data.journal import Journal
@@ -79,7 +80,7 @@ class Outcome:
 
 
 def one_run(seed: int, operator: str, demos: Path, path: Path, display: Display, quick: bool, imitation: float | None) -> Outcome:
-    recipe = RECIPES[TASK]()
+    recipe = BASELINE
     config = replace(
         recipe,
         task=TASK,

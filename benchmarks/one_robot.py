@@ -23,7 +23,7 @@ from benchmarks.report import Report, machine_gflops
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_env, make_expert
 from tandem.off_policy.config import TrainConfig
-from tandem.off_policy.recipes import RECIPES
+from tandem.off_policy.recipes import RECIPES, for_one_robot
 from tandem.off_policy.sync import train
 from tandem.programs.record import record_demos
 from tandem.runs.display import Display
@@ -32,7 +32,7 @@ from tandem.runs.folder import RunFolder
 TASK = "gear_assembly"
 DEMOS = 25
 RESET_S = 2.0
-LEARNER_STEPS = 2.2
+LEARNER_STEPS = for_one_robot(TrainConfig()).updates_per_actor_step
 """Per control step."""
 EVAL_PERIOD = 1100
 """Learner steps: 500 control steps."""
@@ -63,9 +63,7 @@ def one_robot(config: TrainConfig, minutes: float) -> TrainConfig:
     """The same settings for one robot, so many minutes without any reset (with resets it is a little more)."""
     steps = int(LEARNER_STEPS * 600 * minutes)
     return replace(
-        config,
-        num_envs=1,
-        updates_per_actor_step=LEARNER_STEPS,
+        for_one_robot(config),
         eval_period=EVAL_PERIOD,
         eval_episodes=100,
         final_episodes=0,

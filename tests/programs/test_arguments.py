@@ -7,7 +7,7 @@ import pytest
 
 from tandem.envs.reach import SPEC as REACH
 from tandem.errors import ConfigError
-from tandem.off_policy.recipes import RECIPES
+from tandem.off_policy.recipes import RECIPES, for_one_robot
 from tandem.on_policy.presets import PRESETS
 from tandem.programs.arguments import LearnerArgs, TrainArgs, read_ppo_args, read_run_args
 from tandem.runs.folder import RunFolder
@@ -40,6 +40,8 @@ def test_the_task_or_the_named_recipe_decides_and_no_other_word(line: str, recip
     for kind in (TrainArgs, LearnerArgs):
         read = read_run_args(kind, line.split(), "tandem train").config
         expected = RECIPES[recipe]()
+        if recipe == "fitted" and kind is LearnerArgs:  # actors join from elsewhere: a robot, not eight simulations
+            expected = for_one_robot(expected)
         assert read == replace(expected, wandb=read.wandb, demos=read.demos)
 
 
@@ -98,3 +100,10 @@ def test_a_mistake_is_explained_with_the_options_as_they_are(capsys: pytest.Capt
         read_run_args(TrainArgs, ["reach", "--seed=three"], "tandem train")
     said = capsys.readouterr().err
     assert "--seed INT" in said and "three" in said, said
+
+
+@pytest.mark.parametrize("line", ["ws://robot:1 --demos a.db", "HalfCheetah-v4 --demos a.db --pace realtime", "wss://robot:1 --demos=a.db"])
+def test_a_robot_that_is_there_once_is_not_asked_for_eight_times(line: str) -> None:
+    config = read_run_args(TrainArgs, line.split(), "tandem train").config
+    assert (config.num_envs, config.updates_per_actor_step, config.clone_steps) == (1, 2.2, 600)
+    assert read_run_args(TrainArgs, [*line.split(), "--updates-per-actor-step", "1"], "tandem train").config.updates_per_actor_step == 1

@@ -108,7 +108,8 @@ def read_run_args(kind: type[Run], args: Sequence[str], prog: str) -> Run:
     """The command line of `tandem train` or `tandem learner`."""
     typed = typed_options(kind, args)
     with_demos = bool(typed.config.demos or typed.scripted_demos)
-    config = starting_config(typed.task, typed.recipe, typed.resume, with_demos=with_demos)
+    one_robot = kind is LearnerArgs or typed.config.pace == "realtime" or (typed.task or "").startswith(("ws://", "wss://"))
+    config = starting_config(typed.task, typed.recipe, typed.resume, with_demos=with_demos, one_robot=one_robot)
     return tyro.cli(kind, args=args, default=kind(config=config), prog=prog)
 
 
