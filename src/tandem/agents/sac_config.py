@@ -54,7 +54,8 @@ class SACConfig:
     imitation: float = 0.0
     """Weight of imitating a person's corrections in the actor's loss. 0: corrections are data like any other (not in hil-serl)."""
     demo_imitation: float = 0.0
-    """The same for demonstrations (not in hil-serl)."""
+    """The same for demonstrations, times (1 - success)² of the last 20 episodes without help: what succeeds is not held back (not in
+    hil-serl)."""
     imitation_steps: int = 10_000
     """Both weights decay linearly to 0 over this many learner steps; after that only returns count (not in hil-serl)."""
     actor_average: float = 0.0

@@ -28,7 +28,6 @@ from tandem.types import Batch, Metrics, PolicySnapshot, Spec, Transition
 DIVERGED = 10.0
 """Q values of rewards alone that exceed the largest return by this factor mean that the critics have diverged."""
 
-
 FIRST_EPISODES = 10
 """With `critic_steps`: the critics have seen so many episodes before they move the actor. From one robot they come slowly."""
 
