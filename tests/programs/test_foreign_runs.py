@@ -163,7 +163,7 @@ def test_scales_fitted_on_demonstrations_reach_actor_and_policy(folder: Path, tm
     arguments = (*SMALL, "--max-steps", "20", "--demos", str(demos), "--run", str(run), "--final-episodes", "1", "--no-film")
     code, said = tandem(folder, "train", "strange:Drive-v0", *arguments)
     assert code == 0, said
-    assert "scale of 'state', fitted on the demonstrations" in said and "return_range [0, 1], from the demonstrations" in said
+    assert "'state', fitted on the demonstrations: offset" in said and "return_range [0, 1], from the demonstrations" in said
     spec = RunFolder.open(run).spec
     assert spec.observation["state"].scales()[0] > 300
     assert np.isfinite(spec.observation["state"].scales()).all() and "of 1" in said and "filming" not in said
