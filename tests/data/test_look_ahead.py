@@ -155,3 +155,11 @@ def test_how_much_each_row_is_imitated():
     assert set(batch.imitation[:, :32].ravel().tolist()) == {0.5, 3.0}, "a correction among the demonstrations counts as a correction"
     assert set(batch.imitation[:, 32:].ravel().tolist()) == {0.0, 3.0}, "the policy's own actions are not imitated"
     assert mixture.sample(np.random.default_rng(0), 1).imitation is None
+
+
+def test_a_row_that_was_written_over_gets_no_successor_of_another_episode():
+    """Step 1 of episode 0 arrives when its step 0 has made room for step 0 of episode 2."""
+    replay = Replay(WIDE, 2, 2, DISCOUNT)
+    for number, (of, step) in enumerate([(0, 0), (1, 0), (2, 0), (0, 1)]):
+        replay.insert(transition(10 * of + step, episode=of, step=step, reward=1.0), number)
+    assert replay.rows(np.arange(2)).rewards.tolist() == [1.0, 1.0], "each row alone"
