@@ -45,6 +45,8 @@ PACKAGES = {
 CORES = 2
 DEMOS = 20
 EPISODES = 50
+SOLVED = 0.98
+"""RLPD stops before its minutes are over when two evaluations in a row are at least this good."""
 CLONING_STEPS = 20_000
 """Updates of cloning. The policy after the last one counts: it usually succeeds more often than the one with the best validation."""
 Method = Literal["rlpd", "cloning", "sbx"]
@@ -116,7 +118,7 @@ class Trial:
 
     def rlpd(self) -> dict[str, Any]:
         """`tandem train`, with processes, as a user runs it."""
-        limits = ("--max-minutes", self.minutes, "--final-episodes", self.episodes)
+        limits = ("--max-minutes", self.minutes, "--stop-success", SOLVED, "--final-episodes", self.episodes)
         summary = self._run("train", *limits, "--recipe", self.recipe)
         return _outcome(summary["deterministic"]) | {"steps": summary["actor_step"], "updates": summary["learner_step"]}
 
