@@ -12,14 +12,16 @@ import pytest
 from tandem.acting import control_loop
 from tandem.acting.actor import Actor
 from tandem.acting.control_loop import ControlLoop
-from tandem.acting.latch import Latch
+from tandem.acting.latch import Latch, read_latch
 from tandem.acting.limits import Limits, LimitSettings
 from tandem.acting.person_reward import PersonReward
 from tandem.acting.view_stream import ViewStream
 from tandem.envs.scenery import Scenery
 from tandem.errors import LimitViolated
+from tandem.layouts import ActionLayout
 from tandem.link.messages import Command
 from tandem.teleop.operator import HandsOff
+from tandem.teleop.steering import Steering
 from tests.acting.counter_env import LENGTH, Link, counters, steady
 from tests.waiting import wait_for
 
@@ -35,6 +37,7 @@ class Loop:
         stalled: Any = None,
         folder: Path | None = None,
         when_alone: Any = "hold",
+        steering: Steering | None = None,
         **env: Any,
     ) -> None:
         self.env, [self.counter] = counters()
@@ -42,12 +45,12 @@ class Loop:
         for name, value in env.items():
             setattr(self.counter, name, value)
         self.link, self.lines, self.stop = Link(steady(0.4)), [], threading.Event()
-        actor = Actor(self.env, self.link, [HandsOff()], source="robot", seed=0, rewards=rewards)
+        actor = Actor(self.env, self.link, [steering or HandsOff()], source="robot", seed=0, rewards=rewards)
         views = ViewStream(actor, self.link, lambda: Scenery(self.env, ["x"]))
         self.loop = ControlLoop(
             actor,
             self.link,  # pyright: ignore[reportArgumentType]  stands in for an ActorClient
-            None,
+            steering,
             views,
             latch=self.latch,
             realtime=realtime,
@@ -213,6 +216,29 @@ def test_what_held_the_robot_holds_it_after_a_restart_before_it_is_reset(tmp_pat
             wait_for(lambda again=again: again.link.sent, what="a step after resume")
         with Loop(folder=tmp_path) as free:
             wait_for(lambda free=free: free.link.sent, what="a step: resume outlives the process too")
+
+
+def test_a_lost_hand_holds_the_robot_of_a_restarted_actor_until_somebody_takes_it(tmp_path: Path) -> None:
+    with Loop(folder=tmp_path, steering=_steering()) as run:
+        wait_for(lambda: run.link.sent, what="a step")
+        run.command("take_over", holder="page-1")  # which then says nothing
+        wait_for(lambda: any(view.state == "holding" for view in run.link.views), what="the loss")
+        assert "page-1" in read_latch(run.latch.path).holds["lost"].who, "written before it is shown"
+        episode = run.counter.episode
+        time.sleep(0.2)
+        assert run.counter.episode == episode, "steps without motion until the episode ends, but no reset: that would move the robot"
+        run.command("take_over", holder="page-2")
+        wait_for(lambda: not read_latch(run.latch.path).holds, what="another hand")
+        wait_for(lambda: read_latch(run.latch.path).holds, what="its loss")
+    with Loop(folder=tmp_path, steering=_steering()) as again:
+        time.sleep(0.2)
+        assert not again.link.sent and again.counter.episode == -1 and again.loop.state == "holding"
+        again.command("take_over", holder="page-3")
+        wait_for(lambda: again.link.sent, what="a step")
+
+
+def _steering() -> Steering:
+    return Steering(ActionLayout.of(counters()[0].spec))
 
 
 def test_a_violated_limit_holds_the_robot_and_a_new_episode_begins_after_resume(tmp_path: Path) -> None:

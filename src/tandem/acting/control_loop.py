@@ -234,8 +234,11 @@ class ControlLoop:
         self._latch.hold(kind, who, why)
 
     def _stands(self) -> bool:
-        """A hand that was lost a moment ago commands no motion for 3 s, as steps that are stored; all else that holds it makes no step."""
-        if self._steering is not None and self._steering.state == "lost":
+        """A hand that was lost a moment ago commands no motion for 3 s, as steps that are stored; all else that holds it makes no step.
+
+        Nothing that holds it allows a reset, which moves the robot.
+        """
+        if self._steering is not None and self._steering.state == "lost" and self._begun and not self._actor.needs_reset:
             return bool(self._latch.holds.keys() - {"lost"})
         return bool(self._latch.holds)
 

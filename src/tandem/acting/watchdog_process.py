@@ -23,16 +23,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from tandem.envs.served.client import Halting
-from tandem.envs.task_env import HaltPlan, HaltSession
+from tandem.errors import ServedError
 
-IDLE_S = 2.0
+if TYPE_CHECKING:
+    from tandem.envs.task_env import HaltPlan  # the process that watches starts in a moment without them
+
+IDLE_S = 1.0
 """A turn of the control loop that makes neither a step nor a reset."""
+_READY = b"ready\n"
 MARGIN_S = 0.5
 """Beyond the limit of a step or a reset, at which the thread in the actor halts."""
 _COMMAND_S = 10.0
-_END_S = 3.0
+_START_S, _END_S = 30.0, 3.0
 
 
 class WatchdogProcess:
@@ -41,15 +45,19 @@ class WatchdogProcess:
     def __init__(self, plan: HaltPlan, say: Callable[[str], None]) -> None:
         self._say, self._well = say, True
         command = [sys.executable, "-P", "-m", "tandem.acting.watchdog_process"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)  # Ctrl-C is for the actor
-        assert self._process.stdin is not None
+        # a session of its own: Ctrl-C is for the actor
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        assert self._process.stdin is not None and self._process.stdout is not None
         self._pipe = self._process.stdin.fileno()
         os.write(self._pipe, json.dumps(dataclasses.asdict(plan)).encode() + b"\n")
         os.set_blocking(self._pipe, False)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        ready, _, _ = select.select([self._process.stdout], [], [], _START_S)
+        if not ready or os.read(self._process.stdout.fileno(), 100) != _READY:
+            self.end()
+            raise ServedError(
+                "the watchdog process, which halts the robot if this actor hangs, did not start; what it printed is above. The robot was "
+                "not moved."
+            )
 
     def expect_next(self, limit_s: float = 0.0) -> None:
         """Halt the robot unless this is called again in time: within the limit of a call of the environment, or a turn of the loop."""
@@ -58,8 +66,10 @@ class WatchdogProcess:
     def end(self) -> None:
         """The actor has halted the robot itself, and needs nobody any more."""
         self._write(b"end\n")
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            with contextlib.suppress(OSError):
+                stream.close()
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:
@@ -83,9 +93,13 @@ class WatchdogProcess:
 class _Robot:
     """The watchdog's hold on the robot: every way to halt it that there is, prepared before it is needed."""
 
-    def __init__(self, plan: HaltPlan) -> None:
-        self._command = plan.command
-        self._sessions = [Halting(session) for session in plan.sessions]
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._command, self._sessions = plan["command"], []
+        if plan["sessions"]:
+            from tandem.envs.served.client import Halting
+            from tandem.envs.task_env import HaltSession
+
+            self._sessions = [Halting(HaltSession(**session)) for session in plan["sessions"]]
 
     def halt(self, reason: str) -> None:
         """All ways, whatever fails; said afterwards."""
@@ -138,9 +152,9 @@ def main() -> None:
         if not letter:
             return
         told += letter
-    plan = json.loads(told)
-    sessions = tuple(HaltSession(**session) for session in plan["sessions"])
-    watch(_Robot(HaltPlan(tuple(plan["command"]), sessions)), pipe)
+    robot = _Robot(json.loads(told))
+    os.write(1, _READY)
+    watch(robot, pipe)
 
 
 if __name__ == "__main__":
