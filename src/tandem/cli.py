@@ -38,6 +38,7 @@ COMMANDS = {
         "programs.training:learner", "The learner's half of RLPD: hub and trainer, for actors that join over the network.", True
     ),
     "actor": Command("programs.actor:actor", "Act in an environment for a learner elsewhere: steps go there, policies come back.", True),
+    "latch": Command("programs.latch:latch", "Which robots of this machine stand still until somebody says resume, and why."),
     "ppo": Command("programs.training:ppo", "Learn a task with PPO, on many simulations at once.", True),
     "bc": Command("programs.training:bc", "Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`.", True),
     "distill": Command("programs.training:distill", "Train a policy that sees less, with one that sees more as its teacher.", True),

@@ -10,6 +10,7 @@
     ├── EnvironmentFailed      an environment of somebody else raised an error of its own; the message says in which call and where
     ├── ServedError            an environment in another process or on another machine ended, is out of reach, or answers too late
     │   └── EpisodeLost        it is back, but the episode that was running is not
+    ├── LimitViolated          a limit was exceeded and the robot must not go on by itself: the actor stands still until resume
     ├── NotFinite              an environment or an update produced a NaN or infinite value
     ├── RenderingUnavailable   there is no OpenGL library to render with
     ├── DeviceError            an input device (SpaceMouse, gamepad) cannot be used
@@ -98,6 +99,10 @@ class EpisodeLost(ServedError):
 
 
 class EnvironmentTaken(ServedError):
+    pass
+
+
+class LimitViolated(TandemError):
     pass
 
 

@@ -73,7 +73,7 @@ def steady(action: float, version: int = 1) -> PolicySnapshot:
 class Link:
     """The actor's end of a link, as the actor and the control loop use it."""
 
-    source = "robot"
+    source = name = "robot"
 
     def __init__(self, policy: PolicySnapshot | None = None) -> None:
         self.policy = policy
@@ -81,6 +81,8 @@ class Link:
         self.ends: list[EpisodeEnd] = []
         self.waiting: list[Command] = []
         self.views: list[View] = []
+        self.alone = False
+        self.standing = ""
 
     def send(self, transitions: Sequence[Transition]) -> None:
         self.sent += transitions
@@ -103,6 +105,9 @@ class Link:
 
     def may_step(self, timeout: float) -> bool:
         return True
+
+    def stands_still(self, why: str) -> None:
+        self.standing = why
 
     def show(self, seen: Any) -> None:
         if isinstance(seen, View):

@@ -17,6 +17,7 @@ from proxy import Proxy
 from tandem.data.journal import Journal
 from tandem.errors import StorageFull
 from tandem.link.client import ActorClient
+from tandem.link.client_state import ALONE_S
 from tandem.link.trainer_end import TrainerEnd
 from tandem.types import Continuous, Entry, Spec
 from tests.waiting import wait_for
@@ -323,15 +324,20 @@ def test_a_spool_that_cannot_be_made_is_named_at_once(hub: HubProcess, tmp_path:
         client(hub, tmp_path / "file").connect(5)
 
 
-def test_an_actor_set_to_hold_stands_still_while_the_hub_is_away(hub: HubProcess, tmp_path: Path) -> None:
-    holding, going = client(hub, tmp_path / "one", while_away="hold"), client(hub, tmp_path / "two", while_away="go_on")
-    for actor in (holding, going):
-        actor.connect()
-        assert actor.may_step(0)
+def test_an_actor_knows_that_it_is_alone_long_before_the_hub_counts_as_away(hub: HubProcess, tmp_path: Path) -> None:
+    """A hub that hangs could not pass on a stop, so a robot that holds when it is alone holds after 3 s, not after 10."""
+    actor = client(hub, tmp_path / "one", timeout_s=60.0)
+    actor.connect()
+    assert not actor.alone and actor.may_step(0)
+    hub.signal(signal.SIGSTOP)
+    stopped = time.monotonic()
+    wait_for(lambda: actor.alone, 10)
+    assert ALONE_S - 1.5 < time.monotonic() - stopped < ALONE_S + 1.0 and actor.status.connected
+    hub.signal(signal.SIGCONT)
+    wait_for(lambda: not actor.alone, 10)
     hub.kill()
-    wait_for(lambda: not holding.status.connected and not going.status.connected)
-    assert not holding.may_step(0.05) and going.may_step(0)
+    wait_for(lambda: actor.alone)
+    assert actor.may_step(0), "whether it moves is for the control loop to decide"
     hub.start()
-    assert holding.may_step(10)
-    holding.close()
-    going.close()
+    wait_for(lambda: not actor.alone, 10)
+    actor.close()

@@ -155,7 +155,11 @@ def test_a_device_takes_over_and_lets_go_by_itself_and_its_loss_stops_the_motion
     stick.reading = Reading(np.zeros(3, np.float32), False)
     for _ in range(SMOOTH_STEPS + 1):
         action, by_human = operator.decide(SEEN, POLICY)
-    assert not by_human and np.array_equal(action, POLICY), "plugged in again and at rest: let go on purpose"
+    assert not by_human and not action.any(), "plugged in again and at rest: nobody has said that the policy may go on"
+    operator.resume()
+    for _ in range(SMOOTH_STEPS + 1):
+        action, by_human = operator.decide(SEEN, POLICY)
+    assert not by_human and np.array_equal(action, POLICY)
 
 
 def test_a_new_episode_begins_without_the_smoothness_of_the_last(clock: Clock) -> None:

@@ -185,6 +185,10 @@ class Actor:
                 self._ended[row] = True
                 self._say(f"[ACTOR] environment '{self.spec.task}' handed out {found}: the episode is left, and another begins")
 
+    def leave_episodes(self) -> None:
+        """All rows begin new episodes: the last step was not made, and nobody knows what the robot did instead."""
+        self._ended[:] = True
+
     def give_label(self, label: Label, episode: int | None = None) -> str:
         """A person judges the episode of row 0 (`episode`: the number of the one that was meant); returns why not, empty if it counts.
 

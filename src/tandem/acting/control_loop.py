@@ -3,29 +3,37 @@
 The loop never waits for people who watch or steer. Their commands, at any moment:
 
     take over, let go     the hand's actions instead of the policy's, at the pace of the real world (`teleop/steering.py`)
-    pause, resume         stand still and go on; resume also ends the standing still after a hand was lost
+    pause, resume         stand still and go on; resume also ends the standing still after a STOP, a lost hand and a violated limit
     stop                  the actor ends. With {"stay": true} it stands still until resume
     label                 {"success": true | false | null, "episode": its number}: the episode of row 0 ends with the next step, as
                           success, failure, or cut short
     record                {"what": "discard" | "redo"}: the episode of row 0 is thrown away and another begins
+
+What makes the robot stand still halts it first, is then written to the disk (`latch.py`), and only then shown or logged.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 from tandem.acting.actor import Actor
+from tandem.acting.latch import Latch, printable
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import Label
 from tandem.acting.view_stream import ViewStream
-from tandem.acting.watchdog import Watchdog
+from tandem.acting.watchdog import Halt, Watchdog
+from tandem.acting.watchdog_process import WatchdogProcess
+from tandem.errors import LimitViolated
 from tandem.link.client import ActorClient
 from tandem.link.messages import Command
 from tandem.teleop.steering import Steering
 
 Watch = Callable[[Actor, ActorClient], Iterable[str]]
 """Checks the loop now and then; returns each problem once, in words."""
+WhenAlone = Literal["hold", "finish-episode", "go-on"]
+"""What a robot does while the hub is away: nobody could stop it from afar."""
 _LATE = 0.1
 """An action that comes this share of a control period too late counts as late."""
 _IDLE_S = 0.02
@@ -42,7 +50,8 @@ class ControlLoop:
 
     reset ──► step ──► step ──► ... ──► the episode ends ──► (wait for a label) ──► reset ──► ...
 
-    A reset has a time limit of its own and waits, like a step, while the robot has to stand still.
+    A reset has a time limit of its own and waits, like a step, while the robot has to stand still: also the first one, of an actor
+    that was started again while something holds its robot.
     """
 
     def __init__(
@@ -52,9 +61,12 @@ class ControlLoop:
         steering: Steering | None,
         views: ViewStream,
         *,
+        latch: Latch,
         realtime: bool,
         stopped: Callable[[], bool],
         say: Callable[[str], None],
+        when_alone: WhenAlone = "go-on",
+        guard: WatchdogProcess | None = None,
         watch: Watch = lambda actor, client: (),
         max_steps: int | None = None,
         limits: Limits | None = None,
@@ -66,47 +78,71 @@ class ControlLoop:
         self._rhythm = Rhythm(actor.spec.control_hz)
         self._limits = limits
         self._stall_s, self._reset_s = (limits.settings.stall_s, limits.settings.reset_s) if limits else (0.0, 0.0)
-        self._watchdog = Watchdog(actor.env.halt, say)
-        self._paused = self._stays = self._ended = self._resetting = False
+        self._halt = Halt(actor.env.halt, say)
+        self._watchdog, self._guard = Watchdog(self._halt, say), guard
+        self._latch, self._when_alone = latch, when_alone
+        self._begun = self._ended = self._resetting = self._alone = self._stranded = False
         self._label_until: float | None = None
         """How long the episode that ended waits for its label."""
         self._notice = ""
         self._said = ""
+        self._blind = False
+        """What people see could not be made once; it was said."""
         self._said_limits: set[str] = set()
         self._said_late = False
 
     @property
     def state(self) -> str:
         """As people see it (`link.messages.STATES`)."""
-        if self._ended or self._stays:
+        holds = self._latch.holds
+        if self._ended or "stop" in holds:
             return "stopped"
-        if self._paused:
+        if "pause" in holds:
             return "paused"
         if self._resetting:
             return "resetting"
-        lost = self._steering is not None and self._steering.state in ("lost", "stranded")
-        return "holding" if lost or self._actor.needs_label else "running"
+        return "holding" if holds or self._alone or self._actor.needs_label else "running"
 
     def run(self) -> None:
+        """Until it is over, or something fails: in both cases the robot is halted before anything else."""
+        try:
+            self._say_what_holds()
+            self._go_on()
+        finally:
+            self._halt("the actor ends")
+            if self._guard is not None:
+                self._guard.end()
+        if self._actor.needs_label:
+            self._actor.settle()
+        self._ended = True
+        self._show(moved=False)
+
+    def _say_what_holds(self) -> None:
+        """The robot of an actor that was started again stands still as it did before."""
+        if not self._latch.holds:
+            return
+        if "lost" in self._latch.holds and self._steering is not None:
+            self._steering.strand()
+        self._say(
+            f"[ACTOR] the robot stands still: {self._latch.words}. It moves after `resume` in the page, or, while this actor is stopped: "
+            f"tandem latch --folder {self._latch.path.parent} --release '{self._client.name}'"
+        )
+
+    def _go_on(self) -> None:
         self._wait_for_policy()
-        if not self._over():
-            self._reset(self._actor.begin)
         while not self._over():
             self.handle_commands()
             if self._ended:
                 break
             moved = self._advance()
+            self._note_hand()
             self._show(moved)
             if not moved:
                 self._rhythm.restart()
-                time.sleep(_IDLE_S if self._stands() or self._actor.needs_label else 0.0)
+                time.sleep(_IDLE_S if self._stands() or self._alone or self._actor.needs_label else 0.0)
             elif self._at_real_pace():
                 self._rhythm.wait()
                 self._say_if_late()
-        if self._actor.needs_label:
-            self._actor.settle()
-        self._ended = True
-        self._show(moved=False)
 
     def _over(self) -> bool:
         return self._ended or self._stopped() or (self._max_steps is not None and self._actor.steps >= self._max_steps)
@@ -119,40 +155,56 @@ class ControlLoop:
             self._say("[ACTOR] waiting for the first policy")
         while self._client.newest_policy() is None and not self._over():
             self.handle_commands()
+            self._show(moved=False)
             time.sleep(_IDLE_S)
 
     def _advance(self) -> bool:
         """The next phase; returns whether a step was made."""
         if self._actor.needs_label:
             self._await_label()
-        elif self._stands():
+        elif self._stands() or self._waits_alone():
             return False
+        elif not self._begun:
+            self._begun = self._reset(self._actor.begin)
         elif self._actor.needs_reset:
             self._reset(self._actor.reset_ended)
         elif self._may_step():
-            self._step()
-            return True
+            return self._step()
         return False
 
-    def _reset(self, reset: Callable[[], None]) -> None:
+    def _reset(self, reset: Callable[[], None]) -> bool:
         self._resetting = True
         self._show(moved=False, at_once=self._at_real_pace())
         began = time.monotonic()
-        with self._watchdog.limit("reset", self._reset_s):
-            reset()
+        made = self._call(reset, "reset", self._reset_s)
         self._report_stall("reset", time.monotonic() - began, RESET_STALL_S)
         self._resetting = False
         self._rhythm.restart()
+        return made
 
-    def _step(self) -> None:
+    def _call(self, call: Callable[[], None], phase: str, seconds: float) -> bool:
+        """A step or a reset within its time; False if it violated a limit, and the robot stands still from now on."""
+        if self._guard is not None:
+            self._guard.expect_next(seconds)
+        try:
+            with self._watchdog.limit(phase, seconds):
+                call()
+            return True
+        except LimitViolated as problem:
+            self._stand("limit", "the robot", str(problem))
+            self._actor.leave_episodes()
+            return False
+
+    def _step(self) -> bool:
         if not self._at_real_pace():
             self._rhythm.restart()
         began = time.monotonic()
-        with self._watchdog.limit("step", self._stall_s):
-            self._actor.step()
+        if not self._call(self._actor.step, "step", self._stall_s):
+            return False
         self._report_stall("step", time.monotonic() - began, max(STEP_STALL_S, _STALLED_PERIODS / self._actor.spec.control_hz))
         for warning in self._watch(self._actor, self._client):
             self._say(f"[ACTOR] {warning}")
+        return True
 
     def _report_stall(self, phase: str, seconds: float, longest: float) -> None:
         """An environment that hangs and comes back leaves a word behind: otherwise nobody knows where the minutes went."""
@@ -176,8 +228,47 @@ class ControlLoop:
             took = "" if self._actor.judged is None else f" (its last step took {1e3 * self._actor.judged.step.seconds:.0f} ms)"
             self._say(f"[ACTOR] a control period of {period_ms:.0f} ms was overrun: the environment is too slow for it{took}")
 
+    def _stand(self, kind: str, who: str, why: str) -> None:
+        """Stand still until somebody says resume: halt, then write it down. `_show` says it after that."""
+        self._halt(why)
+        self._latch.hold(kind, who, why)
+
     def _stands(self) -> bool:
-        return self._paused or self._stays or (self._steering is not None and self._steering.stands)
+        """A hand that was lost a moment ago commands no motion for 3 s, as steps that are stored; all else that holds it makes no step.
+
+        Nothing that holds it allows a reset, which moves the robot.
+        """
+        if self._steering is not None and self._steering.state == "lost" and self._begun and not self._actor.needs_reset:
+            return bool(self._latch.holds.keys() - {"lost"})
+        return bool(self._latch.holds)
+
+    def _note_hand(self) -> None:
+        """A hand that was lost is a reason to stand still, until somebody takes control again."""
+        steering = self._steering
+        if steering is None:
+            return
+        if steering.stands and not self._stranded:
+            self._halt(steering.notice)
+        self._stranded = steering.stands
+        if steering.state in ("lost", "stranded"):
+            if "lost" not in self._latch.holds:
+                self._latch.hold("lost", steering.holder, steering.notice)
+        elif "lost" in self._latch.holds:
+            self._latch.release("lost")
+
+    def _waits_alone(self) -> bool:
+        """The hub is away, so nobody could stop this robot from afar. A hand on this machine may move it."""
+        held = self._steering is not None and self._steering.held
+        begun = self._begun and not self._actor.needs_reset and self._actor.place[1] > 0
+        goes_on = self._when_alone == "go-on" or held or (self._when_alone == "finish-episode" and begun)
+        alone = not goes_on and self._client.alone
+        if alone and not self._alone:
+            self._halt("the hub is away")
+            self._say(f"[ACTOR] the hub is away: standing still until it is back (--when-alone {self._when_alone})")
+        elif self._alone and not alone:
+            self._say("[ACTOR] going on")
+        self._alone = alone
+        return alone
 
     def _at_real_pace(self) -> bool:
         """A robot always, a simulation while a person's hand is on it."""
@@ -188,14 +279,25 @@ class ControlLoop:
         return (self._steering is not None and self._steering.held) or self._client.may_step(timeout=0.1)
 
     def _show(self, moved: bool, at_once: bool = False) -> None:
+        """For people who watch. A view that cannot be made is said once, and control goes on without it."""
+        try:
+            self._show_state(moved, at_once)
+        except Exception as problem:
+            if not self._blind:
+                self._blind = True
+                self._say(f"[ACTOR] people cannot see this robot: {type(problem).__name__}: {problem}")
+
+    def _show_state(self, moved: bool, at_once: bool) -> None:
         steering = self._steering
-        said = "; ".join(part for part in (self._notice, steering.notice if steering else "") if part)
+        held = [f"{hold}: standing still until resume" for kind, hold in self._latch.holds.items() if kind != "lost" or steering is None]
+        self._client.stands_still(self._latch.words)
+        said = "; ".join(part for part in (self._notice, steering.notice if steering else "", *held, self._latch.problem) if part)
         if said != self._said:
             self._said = said
             if said:
                 self._say(f"[ACTOR] {said}")
         notice = "; ".join(part for part in (said, self._limited() if moved else "") if part)
-        nobody = self._stands() or self._actor.needs_label or self._resetting
+        nobody = self._stands() or self._alone or self._actor.needs_label or self._resetting
         who = "nobody" if nobody else steering.who if steering else "policy"
         holder = steering.holder if steering else ""
         self._views.turn(who=who, holder=holder, state=self.state, notice=notice, moved=moved, at_once=at_once)
@@ -217,6 +319,9 @@ class ControlLoop:
 
     def handle_commands(self) -> None:
         """All commands since the last call, in order, and the newest steering."""
+        if self._guard is not None:
+            self._guard.expect_next()
+        self._latch.try_again()
         for command in self._client.commands():
             self._handle(command)
         if self._steering is not None:
@@ -224,27 +329,26 @@ class ControlLoop:
             if newest is not None:
                 control, at = newest
                 self._steering.steer(control.holder, control.axes, at)
-            if self._stands() or self._actor.needs_label:
+            if self._stands() or self._alone or self._actor.needs_label:
                 self._steering.watch_hand()
             while self._steering.commands:
                 name, detail = self._steering.commands.pop(0)
-                self._handle(Command(name, self._client.source, detail))
+                self._handle(Command(name, self._client.source, {"who": self._steering.hand_name, **detail}))
+            self._note_hand()
 
     def _handle(self, command: Command) -> None:
         if command.command == "watch":
             self._views.watch(command)
+        elif command.command == "stop" and command.detail.get("stay"):
+            self._stand("stop", _who(command), "stopped by a person")
         elif command.command == "stop":
-            self._stays = bool(command.detail.get("stay"))
-            self._ended = not self._stays
-            self._say("[ACTOR] stopped by a person" + (": standing still until resume" if self._stays else ""))
+            self._halt("stopped by a person")
+            self._ended = True
+            self._say("[ACTOR] stopped by a person")
         elif command.command == "pause":
-            self._paused = True
-            self._say("[ACTOR] pause")
+            self._stand("pause", _who(command), "paused by a person")
         elif command.command == "resume":
-            self._paused = self._stays = False
-            if self._steering is not None:
-                self._steering.resume()
-            self._say("[ACTOR] resume")
+            self._resume(_who(command))
         elif command.command in ("take_over", "release") and self._steering is not None:
             self._change_hands(self._steering, command)
         elif command.command == "label":
@@ -252,6 +356,12 @@ class ControlLoop:
         elif command.command == "record" and command.detail.get("what") in ("discard", "redo"):
             self._label_until, self._notice = None, ""
             self._say(f"[ACTOR] a person discards episode {self._actor.discard()}")
+
+    def _resume(self, who: str) -> None:
+        self._latch.release()
+        if self._steering is not None:
+            self._steering.resume()
+        self._say(f"[ACTOR] resume, by {who}")
 
     def _label(self, command: Command) -> None:
         success, episode = command.detail.get("success"), command.detail.get("episode")
@@ -273,8 +383,17 @@ class ControlLoop:
             self._say(f"[ACTOR] '{holder}' has let go")
 
 
+def _who(command: Command) -> str:
+    """Who gave a command, as the hub or the device on this machine says it."""
+    return printable(str(command.detail.get("who", ""))) or "a person"
+
+
 class Rhythm:
-    """One beat per control period. A late one moves those that follow: two actions are never squeezed into one period."""
+    """One beat per control period. A late one moves those that follow: two are never closer together than half a period.
+
+    A step that came back late by more than half a period has hung. Its action may have been executed just before it came back, so the
+    next one waits for half a period.
+    """
 
     def __init__(self, hz: float) -> None:
         self._period = 1 / hz
@@ -289,8 +408,10 @@ class Rhythm:
         left = self._next - time.monotonic()
         if left > 0:
             time.sleep(left)
-            self._next += self._period
+            self._next = max(self._next, time.monotonic() - self._period / 2) + self._period  # the sleep itself may have lasted long
             return
         if left < -_LATE * self._period:
             self.late += 1
+        if left < -self._period / 2:
+            time.sleep(self._period / 2)
         self.restart()

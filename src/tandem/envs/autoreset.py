@@ -55,6 +55,9 @@ class AutoresetEnv:
             f"init_at_random_ep_len: environment '{self.task_spec.task}' counts its own steps, so its episodes cannot begin at another age"
         )
 
+    def halt(self, reason: str) -> None:
+        self._env.halt(reason)
+
     def figures(self) -> dict[str, float]:
         return {}
 

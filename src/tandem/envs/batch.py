@@ -125,6 +125,9 @@ class BatchEnv(VectorEnv):
             )
         self._elapsed[:] = steps
 
+    def halt(self, reason: str) -> None:
+        """A simulation moves only inside of `step`."""
+
     def figures(self) -> dict[str, float]:
         return {} if self.task.figures is None else self.task.figures()
 

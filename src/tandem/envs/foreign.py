@@ -25,7 +25,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from tandem.envs.declared import ATTRIBUTE, Declaration, declaration
 from tandem.envs.physics import GymnasiumPhysics, Physics, camera_names
 from tandem.envs.spaces import action_space, observation_space
-from tandem.envs.task_env import Capabilities
+from tandem.envs.task_env import Capabilities, HaltPlan
 from tandem.errors import ConfigError, EnvironmentFailed, RenderingUnavailable, TandemError
 from tandem.layouts import ActionLayout
 from tandem.types import Continuous, Entry, Observation, Spec, Step, Symmetry
@@ -187,6 +187,7 @@ class GymnasiumEnv:
     """N Gymnasium environments as a `TaskEnv`, stepped one after the other; each is an environment of its own.
 
     An environment that moves a robot says so: `metadata["clock"] = "real"`, and a method `halt()` that stops all motion from any thread.
+    Its attribute `halt_command` is a program that does the same from outside of this process.
     """
 
     def __init__(self, name: str, envs: Sequence[gymnasium.Env]) -> None:
@@ -198,7 +199,7 @@ class GymnasiumEnv:
         self.spec: Spec = self._declared.applied(spec_of(name, first, first.observation_space, first.action_space))
         self._low, self._high = _action_range(first.action_space)
         self._layout = ActionLayout.of(self.spec)
-        self._halts = [env.get_wrapper_attr("halt") for env in envs if env.has_wrapper_attr("halt")]
+        self._halts = _halts_of(envs)
         model = _mujoco_of(first)
         real = first.metadata.get("clock") == "real"
         self.capabilities = Capabilities(
@@ -206,6 +207,7 @@ class GymnasiumEnv:
             cameras=() if model is None else camera_names(model[0]),
             clock="real" if real else "simulated",
             needs_limits=real,
+            halt_plan=_halt_plan(name, first),
         )
         self._standing = np.ones(self.num_envs, bool)
         """Ended and not reset yet; before the first reset, all of them."""
@@ -277,8 +279,7 @@ class GymnasiumEnv:
         return {key: values.copy() for key, values in self._last.items()}
 
     def halt(self, reason: str) -> None:
-        for halt in self._halts:
-            halt()
+        _halt_all(self._halts)
 
     def state(self) -> dict[str, Any]:
         raise _cannot_be_saved(self.spec)
@@ -309,6 +310,33 @@ class GymnasiumEnv:
     def close(self) -> None:
         for env in self._envs:
             env.close()
+
+
+def _halts_of(envs: Sequence[gymnasium.Env]) -> list[Callable[[], object]]:
+    """The method `halt` of each environment, through all wrappers."""
+    return [env.get_wrapper_attr("halt") for env in envs if env.has_wrapper_attr("halt")]
+
+
+def _halt_all(halts: Sequence[Callable[[], object]]) -> None:
+    """Every row, also after one that raises; then the first error."""
+    problems = []
+    for halt in halts:
+        try:
+            halt()
+        except Exception as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
+
+
+def _halt_plan(name: str, env: gymnasium.Env) -> HaltPlan | None:
+    """The program that an environment names as its attribute `halt_command`: a list of words, not run by a shell."""
+    if not env.has_wrapper_attr("halt_command"):
+        return None
+    command = env.get_wrapper_attr("halt_command")
+    if not isinstance(command, (list, tuple)) or not command or not all(isinstance(word, str) and word for word in command):
+        raise ConfigError(f"environment '{name}' has halt_command = {command!r:.200}; expected a list of words: the program, its arguments")
+    return HaltPlan(tuple(command))
 
 
 def _cannot_be_saved(spec: Spec) -> ConfigError:
@@ -384,6 +412,9 @@ class ForeignBatch(VectorEnv):
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         self._low, self._high = _action_range(inner.single_action_space)
         self._layout = ActionLayout.of(self.task_spec)
+        self._halts = _halts_of(inner.envs if isinstance(inner, SyncVectorEnv) else ())
+        if not isinstance(inner, SyncVectorEnv) and callable(getattr(inner, "halt", None)):
+            self._halts = [inner.halt]  # pyright: ignore[reportAttributeAccessIssue]
         self._success_known = self._declared.success_key is not None
 
     def reset(
@@ -432,6 +463,9 @@ class ForeignBatch(VectorEnv):
         raise ConfigError(
             f"init_at_random_ep_len: environment '{self.task_spec.task}' counts its own steps, so its episodes cannot begin at another age"
         )
+
+    def halt(self, reason: str) -> None:
+        _halt_all(self._halts)
 
     def figures(self) -> dict[str, float]:
         return {}

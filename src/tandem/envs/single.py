@@ -55,5 +55,9 @@ class SingleEnv(gymnasium.Env):
     def render(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]  Gymnasium's type has no None
         return None if self.render_mode is None else self.task_env.render()
 
+    def halt(self) -> None:
+        """Stop all motion now, as `TaskEnv.halt`; without a reason, as every Gymnasium environment has it."""
+        self.task_env.halt("halted through Gymnasium's interface")
+
     def close(self) -> None:
         self.task_env.close()

@@ -10,13 +10,32 @@ asks an environment for an attribute that it may not have. `tandem.testing` has 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from tandem.envs.physics import Physics
 from tandem.types import Observation, Spec, Step, Symmetry
+
+
+@dataclass(frozen=True)
+class HaltSession:
+    """A session of a served environment, as another process halts it."""
+
+    name: str
+    uri: str
+    session: str
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class HaltPlan:
+    """How a process other than the one that steps it halts an environment (`acting/watchdog_process.py`)."""
+
+    command: tuple[str, ...] = ()
+    """A program with its arguments; it stops all motion and ends with code 0."""
+    sessions: tuple[HaltSession, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,6 +54,8 @@ class Capabilities:
     """`real`: time goes on between two steps, so the control loop must keep the pace of the real world."""
     needs_limits: bool = False
     """Nothing behind `step` limits speed, force or workspace: a file of limits is required."""
+    halt_plan: HaltPlan | None = None
+    """How another process halts it when ours hangs or is gone; None: nobody else can."""
 
 
 class TaskEnv(Protocol):
@@ -61,7 +82,10 @@ class TaskEnv(Protocol):
         ...
 
     def halt(self, reason: str) -> None:
-        """Stop all motion now. Called from any thread, at any time, also during `step` or `reset`, and more than once."""
+        """Stop all motion now. Called from any thread, at any time, also during `step` or `reset`, and more than once.
+
+        Every wrapper forwards it, to every row. The next `step` or `reset` moves again: who must not move does not call them.
+        """
         ...
 
     def state(self) -> dict[str, Any]:
@@ -114,6 +138,10 @@ class RolloutEnv(Protocol):
 
     def set_elapsed(self, steps: np.ndarray) -> None:
         """Set the age of each row's episode, so that rows that began together do not all end together."""
+        ...
+
+    def halt(self, reason: str) -> None:
+        """As `TaskEnv.halt`."""
         ...
 
     def figures(self) -> dict[str, float]:

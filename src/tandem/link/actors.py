@@ -195,4 +195,5 @@ class ActorConnection:
             dropped=reported.dropped if reported else 0,
             round_trip_ms=round(reported.round_trip_s * 1e3, 3) if reported else 0.0,
             clock_difference_s=round(reported.clock_difference_s, 3) if reported else 0.0,
+            standing=reported.standing if reported else "",
         )

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 
 from tandem.codec import pack_transition
 from tandem.errors import ConfigError
-from tandem.link.client_state import ClientConfig, ClientState, ClientStatus
+from tandem.link.client_state import ALONE_S, ClientConfig, ClientState, ClientStatus
 from tandem.link.fields import COUNT_LIMIT, MAX_NAME
 from tandem.link.link_thread import LinkThread
 from tandem.link.messages import (
@@ -106,8 +106,21 @@ class ActorClient:
             self._state.statistics_due = True
             self._link.wake(hurry=True)
 
+    def stands_still(self, why: str) -> None:
+        """Why the robot stands still, empty if it may move. A change is sent to the hub at once."""
+        if why != self._state.standing:
+            self._state.standing = why
+            self._state.statistics_due = True
+            self._link.wake(hurry=True)
+
+    @property
+    def alone(self) -> bool:
+        """The hub is away, or silent: it answers every second, so nobody could stop the robot from afar."""
+        state = self._state
+        return not state.connected or time.monotonic() - state.heard_at > min(ALONE_S, self.config.timeout_s)
+
     def may_step(self, timeout: float) -> bool:
-        """Pace `fast`: wait for credit for one step of all rows. Pace `realtime`: at once; False while away if set to hold."""
+        """Pace `fast`: wait for credit for one step of all rows. Pace `realtime`: at once."""
         if self._may_step_now():
             return True
         self._link.wake(hurry=True)  # credit comes with acknowledgements: unsent steps must go out first
@@ -167,7 +180,4 @@ class ActorClient:
             self._say(f"[ACTOR] STEPS ARE LOST: {state.dropped:,} so far, because {why}. Problem with the hub: {state.problem or 'none'}")
 
     def _may_step_now(self) -> bool:
-        state = self._state
-        if self.pace == "fast":
-            return state.connected and state.kept + self.rows <= state.allowed_steps
-        return state.connected or self.config.while_away == "go_on"
+        return self.pace == "realtime" or self._state.kept + self.rows <= self._state.allowed_steps

@@ -7,7 +7,6 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from tandem.errors import HubUnreachable
 from tandem.link.connection_errors import no_answer
@@ -17,11 +16,13 @@ from tandem.link.spool import Spool
 from tandem.types import PolicySnapshot
 
 _MAX_COMMANDS = 256
+ALONE_S = 3.0
+"""A hub that was silent for so long could not pass on a stop. It still counts as connected until `timeout_s` is over."""
 
 
 @dataclass(frozen=True)
 class ClientConfig:
-    """How an actor connects to a hub, and what it does while the hub is away."""
+    """How an actor connects to a hub."""
 
     address: str
     """HOST:PORT of the hub, or wss://HOST:PORT for TLS."""
@@ -39,8 +40,6 @@ class ClientConfig:
     """Wait for the disk after every write: steps then survive a loss of power, not only the death of the process."""
     ca: Path | None = None
     """The hub's certificate, if no public authority signed it."""
-    while_away: Literal["go_on", "hold"] = "go_on"
-    """Pace `realtime`: whether to act while the hub is away."""
     timeout_s: float = 10.0
     """A hub that sends nothing for so long counts as away."""
 
@@ -84,6 +83,8 @@ class ClientState:
     dropped: int = 0
     acting: tuple[int, str] = (-1, "")
     """Version and hash of the policy it acts with."""
+    standing: str = ""
+    """Why the robot stands still; empty if it may move."""
     closing: bool = False
 
     # Written by the link's thread:
@@ -93,6 +94,8 @@ class ClientState:
     policy: PolicySnapshot | None = None
     received_version: int = -1
     connected: bool = False
+    heard_at: float = 0.0
+    """When the hub was last heard (this machine's monotonic clock)."""
     away_since: float = field(default_factory=time.monotonic)
     problem: str = ""
     refused: bool = False

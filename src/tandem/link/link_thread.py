@@ -16,7 +16,7 @@ from websockets.exceptions import WebSocketException
 from tandem.errors import HubUnreachable, LinkError, TandemError
 from tandem.link.client_state import ClientConfig, ClientState, FirstAnswer
 from tandem.link.connection_errors import checked_token, connection_error, hub_uri, refusal_error
-from tandem.link.fields import BadFrame
+from tandem.link.fields import MAX_TEXT, BadFrame
 from tandem.link.messages import (
     FROM_HUB,
     MAX_POLICY_FRAME,
@@ -60,7 +60,6 @@ class LinkThread:
         self.uri, self._tls = hub_uri(config.address, config.ca)
         self._headers = {"Authorization": f"Bearer {checked_token(config.token)}"}
         self.first_answer = FirstAnswer(self.uri)
-        self._last_message_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._main: asyncio.Task[None] | None = None
         self._work: asyncio.Event | None = None
@@ -168,7 +167,7 @@ class LinkThread:
                     connection.transport.abort()  # no closing handshake with a hub that may not answer
 
     async def _exchange(self, connection: ClientConnection) -> None:
-        self._last_message_at = time.monotonic()
+        self._state.heard_at = time.monotonic()
         parts = (self._receive_all(connection), self._send_all(connection), self._check_heartbeat())
         tasks = [asyncio.create_task(part) for part in parts]
         try:
@@ -204,6 +203,7 @@ class LinkThread:
         state.outbox.rewind()
         state.welcome = answer
         state.allowed_steps = state.acknowledged
+        state.heard_at = time.monotonic()
         state.connected, state.problem, state.refused = True, "", False
         state.statistics_due = True
         self.first_answer.welcomed(answer)
@@ -212,7 +212,7 @@ class LinkThread:
     async def _check_heartbeat(self) -> None:
         """A hub that sends nothing for too long is away, whatever the socket says."""
         timeout_s = self._config.timeout_s
-        while time.monotonic() - self._last_message_at < timeout_s:
+        while time.monotonic() - self._state.heard_at < timeout_s:
             await asyncio.sleep(min(0.5, timeout_s / 4))
         raise HubUnreachable(f"{self.uri} has not answered for {timeout_s:g} s")
 
@@ -222,7 +222,7 @@ class LinkThread:
         state = self._state
         while True:
             message = parse(_binary(await connection.recv()), FROM_HUB)
-            self._last_message_at = time.monotonic()
+            self._state.heard_at = time.monotonic()
             if isinstance(message, Acknowledged):
                 self._take_acknowledgement(message)
             elif isinstance(message, Credit):
@@ -232,7 +232,7 @@ class LinkThread:
             elif isinstance(message, Heard):
                 self._take_time(message)
             elif isinstance(message, Control):
-                state.control = (message, self._last_message_at)
+                state.control = (message, self._state.heard_at)
             elif isinstance(message, Command):
                 state.commands.append(message)
             elif isinstance(message, Trouble):
@@ -339,6 +339,7 @@ class LinkThread:
             status.dropped,
             state.round_trip_s,
             state.clock_difference_s,
+            state.standing[:MAX_TEXT],
         ).pack()
 
 

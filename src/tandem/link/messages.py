@@ -49,7 +49,7 @@ from tandem.link.steps import Steps
 from tandem.runs.policy_kind import policy_kind
 from tandem.types import PolicySnapshot
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Both ends must have the same one. Any change of a message is a new number."""
 
 MAX_FRAME = 32 * 2**20
@@ -175,6 +175,8 @@ class Statistics(Message, kind="statistics"):
     round_trip_s: Number
     clock_difference_s: Number
     """Hub's wall clock minus the actor's."""
+    standing: Annotated[str, is_text(MAX_TEXT, empty=True)]
+    """Why the robot stands still until somebody says resume; empty if it may move."""
 
 
 @dataclass(frozen=True)

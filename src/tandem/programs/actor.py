@@ -6,6 +6,7 @@ and simulations keep the ratio that was asked for.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -19,12 +20,14 @@ import tyro
 
 from tandem.acting.actor import Actor
 from tandem.acting.camera_stream import CameraStream
-from tandem.acting.control_loop import ControlLoop, Watch
+from tandem.acting.control_loop import ControlLoop, Watch, WhenAlone
+from tandem.acting.latch import FOLDER, Latch
 from tandem.acting.limits import Limits, settings_for
 from tandem.acting.operators import make_operators, open_hand
 from tandem.acting.person_reward import reward_source
 from tandem.acting.policy import OwnPolicy, Policy, act_with, load_any_policy
 from tandem.acting.view_stream import ViewStream
+from tandem.acting.watchdog_process import WatchdogProcess
 from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
@@ -40,6 +43,7 @@ from tandem.types import ForeignPolicy, Spec
 DEFAULT_PORT = 5588
 """Where a learner listens by default."""
 TOKEN_VARIABLE = "TANDEM_TOKEN"
+DEFAULT_SPOOL = Path.home() / ".cache" / "tandem" / "spool"
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,9 @@ class ActorArgs:
     """`fast` for a simulation: as fast as the learner keeps up. `realtime` for a robot: the control loop never waits."""
     policy: Path | None = None
     """Act with this policy (an ONNX file, a policy file or a run folder) and not with the learner's; its steps carry version -1."""
-    while_away: Literal["go_on", "hold"] = "go_on"
-    """What a real-time actor does while the learner cannot be reached: act and keep the steps, or hold still."""
+    when_alone: WhenAlone | None = None
+    """While the learner cannot be reached, so that nobody can stop the robot from afar: `hold` still, `finish-episode` and then hold, or
+    `go-on` and keep the steps. Default: `hold` at the pace `realtime`, `go-on` at `fast` (as far as the credit reaches)."""
     operator: str = "browser"
     """Who may correct the robot: browser (a person on the page), none, person:scripted (a script that corrects with the task's
     expert), spacemouse or gamepad (on this machine), or module:Class (your own)."""
@@ -75,10 +80,13 @@ class ActorArgs:
     """Simulations stepped together."""
     threads: int = 0
     """Threads that step the simulations; 0: one per core."""
-    spool: Path = Path.home() / ".cache" / "tandem" / "spool"
+    spool: Path = DEFAULT_SPOOL
     """Folder where steps are kept until the learner has received them."""
     spool_limit: int = 2**30
     """Bytes that may wait in the spool; when it is full, the oldest steps are kept."""
+    latch: Path | None = None
+    """Folder in which this machine remembers that a robot must stand still. Default: `latch` beside the spool that is given, else
+    ~/.local/state/tandem/latch."""
     timeout: float = 10.0
     """Seconds without a message from the learner after which it counts as away."""
     max_steps: int | None = None
@@ -94,32 +102,55 @@ def act(
     """Act until a stop is asked for; returns the number of steps that the learner does not have yet (they are in the spool)."""
     hub = Hub(_address(args), _token(args))
     robot = _open_robot(args)
-    client, settings = _connect(args, hub, robot.spec, say)
-    robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
-    actor, steering = _make_actor(args, robot, client, settings, say)
-    cameras = CameraStream(robot.env, client, say)
-    loop = ControlLoop(
-        actor,
-        client,
-        steering,
-        _views(args, robot, actor, client, cameras),
-        realtime=args.pace == "realtime",
-        stopped=stopped,
-        say=say,
-        watch=watch,
-        max_steps=args.max_steps,
-        limits=robot.limits,
-        stalled=_note_stall(args),
-    )
-    try:
-        loop.run()
-    finally:
-        loop.close()
-        cameras.close()
-        left = client.close()
-        robot.env.close()
+    with contextlib.closing(Latch.open(_latch_folder(args), args.task, args.name, takes_over=args.pace == "realtime")) as latch:
+        client, settings = _connect(args, hub, robot.spec, say)
+        robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
+        actor, steering = _make_actor(args, robot, client, settings, say)
+        cameras = CameraStream(robot.env, client, say)
+        loop = ControlLoop(
+            actor,
+            client,
+            steering,
+            _views(args, robot, actor, client, cameras),
+            latch=latch,
+            realtime=args.pace == "realtime",
+            when_alone=args.when_alone or ("hold" if args.pace == "realtime" else "go-on"),
+            guard=_watchdog_process(args, robot.env, say),
+            stopped=stopped,
+            say=say,
+            watch=watch,
+            max_steps=args.max_steps,
+            limits=robot.limits,
+            stalled=_note_stall(args),
+        )
+        try:
+            loop.run()
+        finally:
+            loop.close()
+            cameras.close()
+            left = client.close()
+            robot.env.close()
     say(f"[ACTOR] stopped after {actor.steps:,} steps" + (f"; {left:,} wait in {args.spool} for the learner" if left else ""))
     return left
+
+
+def _latch_folder(args: ActorArgs) -> Path:
+    """A spool that was named belongs to a run or to a place of its own, and what holds the robot lies beside it."""
+    return args.latch or (FOLDER if args.spool == DEFAULT_SPOOL else args.spool.parent / "latch")
+
+
+def _watchdog_process(args: ActorArgs, env: TaskEnv, say: Callable[[str], None]) -> WatchdogProcess | None:
+    """For what moves in real time: a simulation stands still by itself when nobody steps it."""
+    able = env.capabilities
+    if args.pace != "realtime" or (able.halt_plan is None and able.clock == "simulated"):
+        return None
+    if able.halt_plan is None:
+        say(
+            f"[ACTOR] no watchdog process can halt '{args.task}' if this actor hangs or is killed: the environment runs inside of it. Give "
+            f"the environment a `halt_command` (docs/person-in-the-loop.md), or serve it (docs/served.md)."
+        )
+        return None
+    return WatchdogProcess(able.halt_plan, say)
 
 
 def _note_stall(args: ActorArgs) -> Callable[[str, float], None]:
@@ -182,7 +213,6 @@ def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) 
             spool=args.spool,
             ca=args.ca,
             spool_limit=args.spool_limit,
-            while_away=args.while_away,
             timeout_s=args.timeout,
         ),
         say=say,

@@ -108,6 +108,8 @@ class ActorView(_View):
     dropped: int = 0
     round_trip_ms: float = 0.0
     clock_difference_s: float = 0.0
+    standing: str = ""
+    """Why its robot stands still until somebody says resume; empty if it may move."""
 
 
 @dataclass(frozen=True)

@@ -98,6 +98,11 @@ class Steering:
         """Nobody moves the robot, and nobody may until a person says so."""
         return self.state == "stranded"
 
+    @property
+    def hand_name(self) -> str:
+        """The device on this machine; empty if there is none."""
+        return self.hand.name if self.hand is not None else ""
+
     # ---- who holds it
 
     def take(self, holder: str) -> str:
@@ -132,6 +137,10 @@ class Steering:
             self._axes[:] = 0.0
             self.notice = f"{why} while holding: standing still"
 
+    def strand(self) -> None:
+        """A hand was lost before this process began, and nobody has said since then that the robot may move."""
+        self.state, self.notice = "stranded", "a hand was lost while holding: standing still; take control or resume to go on"
+
     def resume(self) -> None:
         """A person says that the policy may go on."""
         if self.state in ("lost", "stranded"):
@@ -162,7 +171,7 @@ class Steering:
         self.commands.extend(reading.commands)
         if reading.holds and not self.take(hand.name):
             self.steer(hand.name, reading.axes, self.clock())
-        elif not reading.holds:
+        elif not reading.holds and self.state == "held":  # one that was lost and is back does not let the policy go on by itself
             self.let_go(hand.name)
 
     # ---- as an operator

@@ -37,7 +37,16 @@ from websockets.uri import parse_uri
 from tandem.codec import CodecError, pack, unpack
 from tandem.envs.foreign import GymnasiumEnv, from_unit
 from tandem.envs.served.server import PROTOCOL, prepare_socket
-from tandem.errors import ConfigError, EnvironmentFailed, EnvironmentTaken, RenderingUnavailable, ServedError
+from tandem.envs.task_env import HaltPlan, HaltSession
+from tandem.errors import (
+    ConfigError,
+    EnvironmentFailed,
+    EnvironmentTaken,
+    LimitViolated,
+    RenderingUnavailable,
+    ServedError,
+    TandemError,
+)
 from tandem.layouts import ActionLayout
 from tandem.types import Observation, Spec, Step
 
@@ -93,13 +102,17 @@ class Address:
         parts = urlsplit(uri)
         if parts.scheme not in ("ws", "wss") or not parts.hostname or parts.port is None or parts.path.strip("/"):
             raise ConfigError(f"'{uri}' is not the address of a served environment: ws://HOST:PORT, or wss://HOST:PORT for TLS")
-        tls = None
-        if parts.scheme == "wss":
-            ca = os.environ.get(CA_VARIABLE)
-            if ca and not Path(ca).exists():
-                raise ConfigError(f"{CA_VARIABLE} names the certificate {ca}, which is not there")
-            tls = ssl.create_default_context(cafile=ca or None)
-        return cls(uri, _token(uri), tls)
+        return cls(uri, _token(uri), _trust(uri))
+
+
+def _trust(uri: str) -> ssl.SSLContext | None:
+    """For `wss`: trust the certificate that the environment variable names, or those of the system."""
+    if urlsplit(uri).scheme != "wss":
+        return None
+    ca = os.environ.get(CA_VARIABLE)
+    if ca and not Path(ca).exists():
+        raise ConfigError(f"{CA_VARIABLE} names the certificate {ca}, which is not there")
+    return ssl.create_default_context(cafile=ca or None)
 
 
 def _token(uri: str) -> str:
@@ -343,6 +356,27 @@ class Caller:
         self._drop()
 
 
+class Halting:
+    """Halts a session over a connection of its own: of the process that steps it, or of another one (`acting/watchdog_process.py`)."""
+
+    def __init__(self, session: HaltSession, deadlines: Deadlines | None = None, alive: Callable[[], None] = lambda: None) -> None:
+        allowed = deadlines or Deadlines.from_environment()
+        address = Address(session.uri, session.token, _trust(session.uri))
+        self._name, self._lock = session.name, threading.Lock()
+        # connected now: when it is needed there is no time to lose
+        self._caller = Caller(session.name, address, dataclasses.replace(allowed, connect=allowed.halt), session.session, "halt", alive)
+
+    def halt(self) -> None:
+        """From any thread; also while a step is running."""
+        with self._lock:
+            answer = self._caller.call("halt")
+        if "error" in answer:
+            raise _environment_error(self._name, "halt()", answer["error"])
+
+    def close(self) -> None:
+        self._caller.close()
+
+
 class _Busy(Exception):
     """The server serves as many clients as it can."""
 
@@ -369,9 +403,6 @@ class RemoteEnv(gymnasium.Env):
         alive = process.check if process is not None else lambda: None
         self.caller = Caller(name, address, deadlines, session, "calls", alive)
         self.welcome = self.caller.welcome
-        self._open_halting = lambda: Caller(name, address, dataclasses.replace(deadlines, connect=deadlines.halt), session, "halt", alive)
-        self._halting: Caller | None = None
-        self._halt_lock = threading.Lock()
         described = self.description = self.welcome["description"]
         self.observation_space, self.action_space = _space(described["observation"]), _space(described["action"])
         self.metadata, self.tandem = dict(described["metadata"]), described["tandem"]
@@ -381,8 +412,8 @@ class RemoteEnv(gymnasium.Env):
         self._sent = False
         self.lost = ""
         """Why the episode is gone; empty while it is not."""
-        if described["halts"]:
-            self._halting = self._open_halting()
+        self.halt_session = HaltSession(name, address.uri, session, address.token) if described["halts"] else None
+        self._halting = None if self.halt_session is None else Halting(self.halt_session, deadlines, alive)
 
     def send_reset(self, seed: int | None) -> None:
         self.caller.begin("reset", seed=seed)
@@ -428,14 +459,8 @@ class RemoteEnv(gymnasium.Env):
 
     def halt(self) -> None:
         """Stop all motion now, from any thread, also while a step is running: over a connection of its own."""
-        if not self.description["halts"]:
-            return
-        with self._halt_lock:
-            if self._halting is None:
-                self._halting = self._open_halting()
-            answer = self._halting.call("halt")
-        if "error" in answer:
-            raise _environment_error(self._name, "halt()", answer["error"])
+        if self._halting is not None:
+            self._halting.halt()
 
     def render(self) -> Any:
         self.caller.begin("render")
@@ -456,7 +481,9 @@ class RemoteEnv(gymnasium.Env):
             self._process.stop()
 
 
-def _environment_error(name: str, what: str, error: dict[str, Any]) -> EnvironmentFailed:
+def _environment_error(name: str, what: str, error: dict[str, Any]) -> TandemError:
+    if error.get("type") == LimitViolated.__name__:  # its own, or one of the same name where Tandem is not installed
+        return LimitViolated(f"environment '{name}': {error.get('message')}")
     return EnvironmentFailed(
         f"environment '{name}' failed in {what}: {error.get('type')}: {error.get('message')}. Its traceback ends with:\n"
         f"{error.get('traceback')}"
@@ -509,6 +536,8 @@ class ServedEnv(GymnasiumEnv):
     def __init__(self, name: str, rows: Sequence[RemoteEnv]) -> None:
         super().__init__(name, rows)
         self.rows = list(rows)
+        sessions = tuple(row.halt_session for row in rows if row.halt_session is not None)
+        self.capabilities = dataclasses.replace(self.capabilities, halt_plan=HaltPlan(sessions=sessions) if sessions else None)
         described = rows[0].description.get("spec")
         if described is not None:  # a task of Tandem's own: its actions are in the agent's units already
             self.spec = dataclasses.replace(Spec.from_json(described), task=name)

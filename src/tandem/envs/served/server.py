@@ -18,7 +18,8 @@ It needs Python >= 3.9, NumPy 1 or 2, msgpack, websockets >= 10, and Gymnasium >
   and sends the same call again; it is answered from memory, or once it is done, and never executed twice.
 * `lost` answers a step of an episode that is not there: the server was restarted, or motion was stopped while the client was away.
 * Every environment runs in the main thread, as simulators and OpenGL require. `halt` is executed by the thread that receives it, also
-  during a step. A client that is gone for longer than the grace time has its motion stopped.
+  during a step. A client that is gone for longer than the grace time has its motion stopped, and so has one that is connected and
+  silent in the middle of an episode, where the environment's clock is real (`metadata["silence_s"]`, 2 s, declares how long; 0: never).
 * `time` is monotonic, in seconds, of the side that sends it.
 * An image is an array (uint8), or bytes that the environment compressed itself (JPEG, PNG): those are passed on as {codec, bytes}.
 """
@@ -75,6 +76,8 @@ PROTOCOL = 1
 """Version of the messages; both ends must have the same one."""
 GRACE_S = 5.0
 """Seconds that a client may be gone before motion is stopped."""
+SILENCE_S = 2.0
+"""Seconds between two calls of an episode after which motion is stopped, of an environment whose clock is real; it may declare others."""
 KEEP_S = 600.0
 """Seconds after which the session of a client that is gone is forgotten."""
 MAX_SESSIONS = 8
@@ -372,6 +375,10 @@ class Session:
         self.connection: Any = None
         self.gone_since = time.monotonic()
         self.halted = False
+        self.active_at = time.monotonic()
+        """When its newest call came, or was answered."""
+        self.silent = False
+        """Motion was stopped because it was silent."""
 
 
 class Server:
@@ -399,6 +406,7 @@ class Server:
         self._description.update(name=name, **(declared or {}))
         real = self._description["metadata"].get("clock") == "real"
         self._max_sessions = 1 if real else MAX_SESSIONS
+        self._silence_s = float(self._description["metadata"].get("silence_s", SILENCE_S)) if real else 0.0
         self._lock = threading.Lock()
         self._sessions: dict[str, Session] = {}
         self._calls: Any = queue.SimpleQueue()
@@ -536,6 +544,7 @@ class Server:
             repeated = session.number == number
             if not repeated and session.number is not None and number != session.number + 1:
                 raise ValueError(f"call {number} after call {session.number}")
+            session.active_at, session.silent = time.monotonic(), False
             if not repeated:
                 session.number, session.answer = number, None
             answer = session.answer
@@ -564,10 +573,21 @@ class Server:
                 for session in gone:
                     if now - session.gone_since > self._keep_s:
                         self._release(session)
+                silent = [s for s in self._sessions.values() if self._is_silent(s, now)]
             for session in gone:
                 if not session.halted:
                     session.halted = True
                     self._stop_motion_of(session)
+            for session in silent:
+                session.silent = True
+                made = _halted(session)
+                how = "was stopped" if made["halted"] else "could not be stopped"
+                self._say(f"motion {how}, because the client was silent for more than {self._silence_s:g} s; its next call goes on")
+
+    def _is_silent(self, session: Session, now: float) -> bool:
+        """In the middle of an episode, no call is executed, and none has come for too long: a client that hangs, or a robot that waits."""
+        idle = session.answer is not None and not session.lost and not session.silent
+        return self._silence_s > 0 and idle and now - session.active_at > self._silence_s
 
     def _stop_motion_of(self, session: Session) -> None:
         made = _halted(session)
@@ -592,6 +612,7 @@ class Server:
             made = {"error": failure(problem, call["call"])}
         answer = pack({**made, **self._stamp(session), "answer": call["number"], "seconds": time.perf_counter() - began})
         with self._lock:
+            session.active_at = time.monotonic()
             if session.number == call["number"]:
                 session.answer = answer
             connection = session.connection
