@@ -36,12 +36,21 @@ def pack(record: Any) -> bytes:
 
 def unpack(data: bytes, **limits: Any) -> Any:
     """Decode what `pack` wrote; arrays come back read-only, without a copy."""
+    hooks = {"object_hook": _with_text_keys, "ext_hook": _decode} | limits
     try:
-        return msgpack.unpackb(data, ext_hook=_decode, raw=False, strict_map_key=True, max_ext_len=MAX_ARRAY_BYTES, **limits)
+        return msgpack.unpackb(data, raw=False, strict_map_key=True, max_ext_len=MAX_ARRAY_BYTES, **hooks)
     except CodecError:
         raise
     except Exception as problem:  # msgpack raises a family of its own, ValueError and TypeError
         raise CodecError(f"not a record: {type(problem).__name__}: {problem}") from None
+
+
+def _with_text_keys(found: dict[Any, Any]) -> dict[str, Any]:
+    """msgpack also lets bytes be keys; texts and bytes cannot be sorted together, and nothing here is named by bytes."""
+    for key in found:
+        if type(key) is not str:
+            raise CodecError(f"a map has a key of {type(key).__name__}, not a text")
+    return found
 
 
 def _encode(value: Any) -> Any:
@@ -111,7 +120,7 @@ class _Count:
         self._left -= 1
         if self._left < 0:
             raise CodecError("not a transition: too many maps and lists")
-        return found
+        return _with_text_keys(found) if isinstance(found, dict) else found
 
 
 def pack_transition(transition: Transition) -> bytes:
@@ -124,7 +133,8 @@ def unpack_transition(data: bytes, source: str, seq: int) -> Transition:
     count = _Count(16)
     record = unpack(data, max_array_len=1000, max_map_len=1000, object_hook=count, list_hook=count)
     if not isinstance(record, Mapping) or record.keys() != set(_FIELDS):
-        raise CodecError(f"not a transition: fields {sorted(record) if isinstance(record, Mapping) else type(record).__name__}")
+        found = ", ".join(sorted(record)) if isinstance(record, Mapping) else type(record).__name__
+        raise CodecError(f"not a transition: fields {found:.200}")
     for name in ("observation", "next_observation"):
         entries = record[name]
         if not isinstance(entries, dict) or not all(isinstance(array, np.ndarray) for array in entries.values()):

@@ -345,3 +345,31 @@ def test_a_loop_that_was_stopped_as_a_whole_does_not_catch_up(monkeypatch: pytes
         count = len(stamps.at)
         wait_for(lambda: len(stamps.at) > count + 4, what="steps after it")
     assert stamps.closest() >= 0.01
+
+
+def test_lines_views_and_checks_that_fail_do_not_end_the_control_of_a_robot() -> None:
+    """A full disk, a closed terminal, a page that asks for nonsense: the robot goes on, and each failure is said once."""
+    with Loop(step_s=0.01) as run:
+        written: list[str] = []
+        full = [True]
+
+        def say(line: str) -> None:
+            if full[0]:
+                raise OSError(28, "No space left on device")
+            written.append(line)
+
+        def fail(*_: Any, **__: Any) -> Any:
+            raise ZeroDivisionError("a fault of our own")
+
+        run.loop._say._say = say
+        run.command("pause")
+        run.command("resume")
+        wait_for(lambda: run.loop._say.missing >= 2, what="the lines that cannot be written")
+        full[0] = False
+        before = len(run.link.sent)
+        run.loop._watch = run.loop._views.turn = run.loop._views.watch = fail
+        run.command("watch", hz=20)
+        wait_for(lambda: len(run.link.sent) > before + 20, what="the robot to go on")
+    assert len([line for line in written if "the view for people failed" in line]) == 1
+    assert len([line for line in written if "the check of the loop failed" in line]) == 1
+    assert "(2 lines before this one are missing" in written[0]

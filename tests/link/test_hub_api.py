@@ -47,7 +47,7 @@ def test_the_status(hub: HubProcess) -> None:
     assert status["task"] == "toy" and status["spec_hash"] == SPEC.hash and status["actors"] == 1
     assert status["trainer"]["phase"] == "training" and 0 < status["trainer"]["ord"] <= 30
     assert (status["policy"]["version"], status["policy"]["hash"]) == (1, snapshot(1).hash)
-    assert status["journal"] == {"accepted": 30, "rejected": 0, "trouble": ""}
+    assert status["journal"] == {"accepted": 30, "rejected": 0, "trouble": "", "state": "ok", "unreadable": 0}
 
 
 def test_an_actor(hub: HubProcess) -> None:

@@ -233,7 +233,7 @@ def test_a_full_disk_at_the_hub(run: Path, tmp_path: Path) -> None:
             assert journal.counts().accepted == status["accepted"]
         resource_limit(hub.pid)
         assert actor.close(drain_s=20) == 0
-        assert hub.api("status")["journal"] == {"accepted": 3000, "rejected": 0, "trouble": ""}
+        assert hub.api("status")["journal"] == {"accepted": 3000, "rejected": 0, "trouble": "", "state": "ok", "unreadable": 0}
         assert any("the hub has trouble" in line for line in said) and any("well again" in line for line in said)
     assert_each_once_in_order(run, {"a": 3000})
 
@@ -283,7 +283,7 @@ def test_invalid_steps_are_acknowledged_kept_and_reported(hub: HubProcess, run: 
     assert actor.status.rejected == 2
     [seen] = hub.api("actors")
     assert (seen["stored"], seen["rejected"]) == (4, 2) and "'touch' is missing" in seen["last_rejection"]
-    assert hub.api("status")["journal"] == {"accepted": 2, "rejected": 2, "trouble": ""}
+    assert hub.api("status")["journal"] == {"accepted": 2, "rejected": 2, "trouble": "", "state": "ok", "unreadable": 0}
     actor.close()
     with Journal.open(run / "journal.db") as journal:
         assert [(row.seq, row.reason) for row in journal.rejected()] == [

@@ -1,5 +1,6 @@
 """The whole loop on `reach`: it learns, it can be stopped and resumed to the last bit, and it says what is wrong."""
 
+import contextlib
 import json
 import resource
 import signal
@@ -25,6 +26,7 @@ from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint, read_poli
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.loggers import Isolated
+from tests.small_disk import small_disk
 
 SMALL = TrainConfig(
     task="reach",
@@ -196,6 +198,28 @@ def test_a_full_disk_leaves_the_old_checkpoint_intact(demos: Path, tmp_path: Pat
         signal.signal(signal.SIGXFSZ, before)
     assert newest_checkpoint(folder).name == "00000010" and not list(folder.glob(".*"))
     read_checkpoint(newest_checkpoint(folder))
+
+
+def test_a_checkpoint_that_finds_no_room_does_not_end_the_run(demos: Path, tmp_path: Path) -> None:
+    """A full disk is mounted where the checkpoints go while the run trains, and taken away again."""
+    said: list[str] = []
+    display = quiet()
+    display.say = lambda line, **_: said.append(line)
+    with contextlib.ExitStack() as disks:
+
+        def watch(row: dict[str, Any]) -> list[str]:
+            if row["learner_step"] == 10:
+                disks.enter_context(small_disk(tmp_path / "run" / "checkpoints", 0.004))
+            if row["learner_step"] == 30:
+                disks.close()
+            return []
+
+        config = replace(SMALL, demos=(demos,), max_steps=60, checkpoint_period=10, log_period=10)
+        summary = train(config, tmp_path / "run", display, watch=watch)
+    assert summary["learner_step"] == 60 and "max_steps" in summary["stopped"]
+    assert newest_checkpoint(tmp_path / "run" / "checkpoints").name == "00000060"
+    assert len([line for line in said if "the checkpoint failed" in line and "intact" in line]) == 1, said
+    assert any("the checkpoint works again" in line for line in said)
 
 
 def test_a_damaged_checkpoint_is_told(demos: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tandem.acting.watchdog_process import WatchdogProcess
 from tandem.errors import LimitViolated
 from tandem.link.client import ActorClient
 from tandem.link.messages import Command
+from tandem.runs.isolation import Apart, Lines
 from tandem.teleop.steering import Steering
 
 Watch = Callable[[Actor, ActorClient], Iterable[str]]
@@ -74,7 +75,10 @@ class ControlLoop:
     ) -> None:
         self._stalled = stalled
         self._actor, self._client, self._steering, self._views = actor, client, steering, views
-        self._realtime, self._stopped, self._say, self._watch, self._max_steps = realtime, stopped, say, watch, max_steps
+        self._realtime, self._stopped, self._watch, self._max_steps = realtime, stopped, watch, max_steps
+        self._say = say = Lines(say)
+        self._apart = Apart(lambda line: say(f"[ACTOR] {line}"))
+        """Views, pictures and checks: none of them may end the control of a robot."""
         self._rhythm = Rhythm(actor.spec.control_hz)
         self._limits = limits
         self._stall_s, self._reset_s = (limits.settings.stall_s, limits.settings.reset_s) if limits else (0.0, 0.0)
@@ -202,15 +206,17 @@ class ControlLoop:
         if not self._call(self._actor.step, "step", self._stall_s):
             return False
         self._report_stall("step", time.monotonic() - began, max(STEP_STALL_S, _STALLED_PERIODS / self._actor.spec.control_hz))
-        for warning in self._watch(self._actor, self._client):
-            self._say(f"[ACTOR] {warning}")
+        with self._apart("the check of the loop"):
+            for warning in self._watch(self._actor, self._client):
+                self._say(f"[ACTOR] {warning}")
         return True
 
     def _report_stall(self, phase: str, seconds: float, longest: float) -> None:
         """An environment that hangs and comes back leaves a word behind: otherwise nobody knows where the minutes went."""
         if seconds > longest:
             self._say(f"[ACTOR] a {phase} of the environment took {seconds:.1f} s")
-            self._stalled(phase, seconds)
+            with self._apart("the note about it"):
+                self._stalled(phase, seconds)
 
     def _await_label(self) -> None:
         """The robot stands still until a person has judged the episode, or nobody has for too long."""
@@ -300,7 +306,8 @@ class ControlLoop:
         nobody = self._stands() or self._alone or self._actor.needs_label or self._resetting
         who = "nobody" if nobody else steering.who if steering else "policy"
         holder = steering.holder if steering else ""
-        self._views.turn(who=who, holder=holder, state=self.state, notice=notice, moved=moved, at_once=at_once)
+        with self._apart("the view for people"):
+            self._views.turn(who=who, holder=holder, state=self.state, notice=notice, moved=moved, at_once=at_once)
 
     def _limited(self) -> str:
         """What the limits changed in the last action; each kind is logged once, and shown every time."""
@@ -338,7 +345,8 @@ class ControlLoop:
 
     def _handle(self, command: Command) -> None:
         if command.command == "watch":
-            self._views.watch(command)
+            with self._apart("the view for people"):
+                self._views.watch(command)
         elif command.command == "stop" and command.detail.get("stay"):
             self._stand("stop", _who(command), "stopped by a person")
         elif command.command == "stop":

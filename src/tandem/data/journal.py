@@ -5,7 +5,8 @@
             source, seq           globally unique name of the step; the same step twice is stored once
             episode, step         its place in the episode
             status, reason        'accepted', or 'rejected' and why; rejected rows are kept, never trained on
-            record                the step itself (`codec.pack_transition`), byte for byte as it was sent
+            record                the step itself (`codec.pack_transition`), byte for byte as it was sent; of steps that cannot be
+                                  read only so much that a client that sends nonsense does not fill the disk (`QUARANTINE_BYTES`)
     discarded   source, episode   episodes that a person discarded: their steps are kept, but no longer trained on
 
 One process writes while others read. A journal that is being written has two companions
@@ -31,6 +32,10 @@ from tandem.data.validation import COUNT_LIMIT, Validator
 from tandem.errors import FileUnreadable
 from tandem.types import Spec, Transition
 
+QUARANTINED_RECORD, QUARANTINE_BYTES = 2**18, 2**24
+"""Bytes that are kept of one step that cannot be read, and of all of them since the journal was opened."""
+MAX_REASON = 500
+"""Characters."""
 _PAGE_OF_ROWS = 1000
 _NOT_DISCARDED = """
 AND NOT EXISTS (SELECT 1 FROM discarded WHERE discarded.source = steps.source AND discarded.episode = steps.episode)
@@ -48,6 +53,9 @@ class Journal(JournalQuestions):
         super().__init__(path, connection, spec, created, attributes)
         self._validator = Validator(spec)
         self._screen = Screen(spec)
+        self.unreadable = 0
+        """Steps since it was opened that could not be read; they are kept as rejected."""
+        self._quarantined = 0
 
     def append(self, transitions: Iterable[Transition]) -> int:
         """Store these steps in one transaction; returns how many were new. A step known already is not stored again."""
@@ -56,13 +64,20 @@ class Journal(JournalQuestions):
     def append_records(self, records: Iterable[tuple[str, int, bytes]]) -> int:
         """`append` for packed steps: (source, seq, `pack_transition` bytes), stored as they are."""
         known = list(records)
-        places = self._screen.places([record for _, _, record in known])
+        try:
+            places = self._screen.places([record for _, _, record in known])
+        except Exception:  # one record must not decide about the others: each is looked at alone
+            places = [None] * len(known)
         return self._insert(
             [
                 self._packed_row(source, seq, record) if place is None else self._sound_row(source, seq, place, record)
                 for (source, seq, record), place in zip(known, places, strict=True)
             ]
         )
+
+    def quarantine(self, source: str, seq: int, problem: Exception, record: bytes) -> int:
+        """Keep a step that could not be stored in any other way, as rejected."""
+        return self._insert([self._unreadable_row(source, seq, f"cannot be stored: {type(problem).__name__}: {problem}", record)])
 
     def read(
         self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None, with_discarded: bool = False
@@ -134,13 +149,22 @@ class Journal(JournalQuestions):
         _require_name(source, seq)
         try:
             transition = unpack_transition(record, source, seq)
+            return self._columns(transition, self._validator.reason(transition), record)
         except CodecError as problem:
-            return source, seq, -1, -1, "rejected", str(problem), record
-        return self._columns(transition, self._validator.reason(transition), record)
+            return self._unreadable_row(source, seq, str(problem), record)
+        except Exception as problem:  # nobody thought of such a record; it costs itself alone
+            return self._unreadable_row(source, seq, f"cannot be handled: {type(problem).__name__}: {problem}", record)
+
+    def _unreadable_row(self, source: str, seq: int, reason: str, record: bytes) -> tuple[Any, ...]:
+        self.unreadable += 1
+        kept = record[: min(QUARANTINED_RECORD, QUARANTINE_BYTES - self._quarantined)]
+        self._quarantined += len(kept)
+        cut = "" if len(kept) == len(record) else f" ({len(kept)} of its {len(record)} bytes are kept)"
+        return source, seq, -1, -1, "rejected", _as_reason(reason) + cut, kept
 
     def _columns(self, transition: Transition, reason: str | None, record: bytes) -> tuple[Any, ...]:
-        status = "rejected" if reason else "accepted"
-        return transition.source, int(transition.seq), _column(transition.episode), _column(transition.step), status, reason, record
+        status, why = ("rejected", _as_reason(reason)) if reason else ("accepted", None)
+        return transition.source, int(transition.seq), _column(transition.episode), _column(transition.step), status, why, record
 
     def _insert(self, rows: list[tuple[Any, ...]]) -> int:
         return self._change(lambda connection: connection.executemany(_INSERT, rows)) if rows else 0
@@ -178,6 +202,11 @@ class Journal(JournalQuestions):
 def _column(count: Any) -> int:
     """A count that fits the column; -1 for anything else, which is then the reason of rejection."""
     return int(count) if isinstance(count, numbers.Integral) and 0 <= int(count) < COUNT_LIMIT else -1
+
+
+def _as_reason(text: str) -> str:
+    """A reason that names things from outside: of bounded length, and of characters that can be stored."""
+    return text[:MAX_REASON].encode(errors="replace").decode()
 
 
 def _require_name(source: str, seq: int) -> None:

@@ -14,9 +14,9 @@ def observation_reason(observation: Observation, entries: Mapping[str, Entry], w
     missing = sorted(entries.keys() - observation.keys())
     if missing:
         return f"{which} entry '{missing[0]}' is missing"
-    unknown = sorted(observation.keys() - entries.keys())
+    unknown = sorted(observation.keys() - entries.keys(), key=str)  # names from outside need not be texts
     if unknown:
-        return f"{which} entry '{unknown[0]}' is not in the spec, which has {sorted(entries)}"
+        return f"{which} entry '{unknown[0]!s:.100}' is not in the spec, which has {sorted(entries)}"
     for name, entry in entries.items():
         reason = array_reason(observation[name], entry, f"{which} entry '{name}'")
         if reason:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import math
+import reprlib
 import struct
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
@@ -20,6 +21,8 @@ MAX_TEXT = 4000
 """Characters of a text for people."""
 COUNT_LIMIT = 2**53
 """Whole numbers below it are exact in JavaScript too."""
+MAX_DEPTH = 16
+"""Maps and lists inside each other in a map of plain values. A spec has 5."""
 
 LENGTH = struct.Struct("<I")
 
@@ -28,13 +31,27 @@ class BadFrame(ValueError):
     """A frame that is no valid message; the text says what is wrong with it."""
 
 
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 3, 80, 80
+
+
+def shown(value: Any) -> str:
+    """A value from outside in an error message. `repr` of a thousand lists inside each other would end in a RecursionError."""
+    return _SHORT.repr(value)[:100]
+
+
 Check = Callable[[Any], str | None]
 """Returns what is wrong with a value, None if nothing is."""
 
 
+def _whole_characters(text: str) -> bool:
+    """JSON can hold half of a surrogate pair, which no frame and no file can."""
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def is_text(limit: int, empty: bool = False) -> Check:
     def check(value: Any) -> str | None:
-        if not isinstance(value, str) or len(value) > limit or not (value or empty):
+        if not isinstance(value, str) or len(value) > limit or not (value or empty) or not _whole_characters(value):
             return f"expected a text of {'0' if empty else '1'} to {limit} characters"
         return None
 
@@ -49,7 +66,8 @@ def is_count(lowest: int = 0, highest: int = COUNT_LIMIT) -> Check:
 
 
 def is_number(value: Any) -> str | None:
-    return None if type(value) in (int, float) and math.isfinite(value) else "expected a finite number"
+    sound = (type(value) is float and math.isfinite(value)) or (type(value) is int and abs(value) < 2**63)
+    return None if sound else "expected a finite number"
 
 
 def is_flag(value: Any) -> str | None:
@@ -89,13 +107,27 @@ def is_plain(limit: int) -> Check:
     def check(value: Any) -> str | None:
         if not isinstance(value, dict):
             return "expected a map"
+        if not _depth_within(value, MAX_DEPTH):
+            return f"expected at most {MAX_DEPTH} maps and lists inside each other"
         try:
             size = len(json.dumps(value, allow_nan=False))
-        except (TypeError, ValueError, RecursionError):
+            pack(value)  # JSON knows half characters and numbers of any length, frames do not
+        except (TypeError, ValueError, OverflowError):
             return "expected a map of plain values"
         return None if size <= limit else f"expected at most {limit} characters of JSON, got {size}"
 
     return check
+
+
+def _depth_within(value: Any, limit: int) -> bool:
+    """Whether maps and lists are at most so deep inside each other; without recursion, which has a limit of its own."""
+    level = [value]
+    for _ in range(limit + 1):
+        inner = [item.values() if isinstance(item, dict) else item for item in level if isinstance(item, dict | list)]
+        if not inner:
+            return True
+        level = [item for items in inner for item in items]
+    return False
 
 
 Name = Annotated[str, is_text(MAX_NAME)]
@@ -127,7 +159,7 @@ class Message:
         for name, check in checks.items():
             problem = check(fields[name])
             if problem:
-                raise BadFrame(f"'{cls.kind}' has {name} = {fields[name]!r:.100}: {problem}")
+                raise BadFrame(f"'{cls.kind}' has {name} = {shown(fields[name])}: {problem}")
         return cls(**fields)
 
     def fields(self) -> dict[str, Any]:

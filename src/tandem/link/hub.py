@@ -284,11 +284,16 @@ class Hub:
             time=self._hub.wall(),
             trainer=TrainerView(self._watch.trainer_alive(now), self._board.phase, self._board["trainer_ord"]),
             policy=PolicyView(policy.version, policy.hash, len(policy.frame or b"")),
-            journal=JournalView(self._writer.accepted, self._writer.rejected, self._actors.storage_problem),
+            journal=self._journal_view(),
             episodes=_episodes(self.folder.metrics_file),
             actors=len(self._actors.connected()),
             strangers_turned_away=self._unknown.turned_away,
         )
+
+    def _journal_view(self) -> JournalView:
+        trouble = self._actors.storage_problem
+        state = "storage_full" if trouble else "ok"
+        return JournalView(self._writer.accepted, self._writer.rejected, trouble, state, self._writer.unreadable)
 
     async def findings(self, lang: str = "en") -> dict[str, Any]:
         """The doctor's findings about this run."""

@@ -44,6 +44,7 @@ from tandem.link.fields import (
     is_plain,
     is_text,
     make_frame,
+    shown,
 )
 from tandem.link.steps import Steps
 from tandem.runs.policy_kind import policy_kind
@@ -281,7 +282,7 @@ def parse(data: bytes, allowed: Sequence[str]) -> Message | Steps | PolicySnapsh
         raise BadFrame(str(problem)[:MAX_TEXT]) from None
     kind = header.pop("kind", None) if isinstance(header, dict) else None
     if not isinstance(kind, str) or kind not in allowed:
-        raise BadFrame(f"a message of kind {kind!r:.50}; expected {', '.join(allowed)}")
+        raise BadFrame(f"a message of kind {shown(kind)}; expected {', '.join(allowed)}")
     if kind == "steps":
         return Steps.parse(header, data, start)
     if kind == "policy":
@@ -293,9 +294,9 @@ def parse(data: bytes, allowed: Sequence[str]) -> Message | Steps | PolicySnapsh
         header[behind] = data[start:]
     elif start != len(data):
         raise BadFrame(f"'{kind}' with {len(data) - start} bytes too many")
-    if kind == "hello" and header.get("protocol") != PROTOCOL:
-        # The other fields belong to that version, so they are not checked.
-        raise OtherProtocol(header.get("protocol"))
+    protocol = header.get("protocol")
+    if kind == "hello" and (type(protocol) is not int or protocol != PROTOCOL):
+        raise OtherProtocol(protocol)  # the other fields belong to that version, so they are not checked
     return KINDS[kind].from_fields(header)
 
 
@@ -303,7 +304,7 @@ class OtherProtocol(BadFrame):
     """A greeting in another version of the protocol."""
 
     def __init__(self, theirs: Any) -> None:
-        super().__init__(f"the actor speaks version {theirs!r:.20} of the protocol, this hub speaks {PROTOCOL}")
+        super().__init__(f"the actor speaks version {shown(theirs)} of the protocol, this hub speaks {PROTOCOL}")
 
 
 def pack_policy(snapshot: PolicySnapshot) -> bytes:
@@ -322,7 +323,7 @@ def parse_policy(data: bytes) -> PolicySnapshot:
 def _parse_policy(fields: Mapping[str, Any], payload: bytes) -> PolicySnapshot:
     version, learner_step, expected = fields.get("version"), fields.get("learner_step"), fields.get("hash")
     if type(version) is not int or type(learner_step) is not int or version < 0:
-        raise BadFrame(f"a policy of version {version!r:.50} and learner step {learner_step!r:.50}")
+        raise BadFrame(f"a policy of version {shown(version)} and learner step {shown(learner_step)}")
     try:
         parameters = unpack(payload)
     except CodecError as problem:
@@ -333,6 +334,6 @@ def _parse_policy(fields: Mapping[str, Any], payload: bytes) -> PolicySnapshot:
         snapshot = PolicySnapshot(version, learner_step, parameters, policy_kind(fields.get("network"), parameters))
     except ValueError as problem:
         raise BadFrame(f"policy {version}: {problem}"[:MAX_TEXT]) from None
-    if snapshot.hash != expected:
-        raise BadFrame(f"policy {version} has the hash {snapshot.hash}, the sender said {expected!r:.50}: damaged on the way")
+    if not isinstance(expected, str) or snapshot.hash != expected:
+        raise BadFrame(f"policy {version} has the hash {snapshot.hash}, the sender said {shown(expected)}: damaged on the way")
     return snapshot

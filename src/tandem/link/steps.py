@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from tandem.link.fields import COUNT_LIMIT, MAX_NAME, BadFrame, make_frame
+from tandem.link.fields import COUNT_LIMIT, MAX_NAME, BadFrame, make_frame, shown
 
 MAX_RECORDS = 256
 """Records in one frame."""
@@ -55,11 +55,11 @@ class Steps:
             group, own, sources = fields["group"], fields["own"], fields["sources"]
             which, seqs, sizes = fields["which"], fields["seqs"], fields["sizes"]
             if type(group) is not int or not 1 <= group < COUNT_LIMIT or type(own) is not bool:
-                raise BadFrame(f"'steps' of group {group!r:.50}, own {own!r:.50}")
+                raise BadFrame(f"'steps' of group {shown(group)}, own {shown(own)}")
             if not (type(which) is type(seqs) is type(sizes) is type(sources) is list and 1 <= len(which) <= MAX_RECORDS):
                 raise BadFrame(f"'steps' without 1 to {MAX_RECORDS} records")
             if not all(type(source) is str and 1 <= len(source) <= MAX_NAME for source in sources):
-                raise BadFrame(f"'steps' from {sources!r:.100}: a source is a text of 1 to {MAX_NAME} characters")
+                raise BadFrame(f"'steps' from {shown(sources)}: a source is a text of 1 to {MAX_NAME} characters")
             records = []
             for index, seq, size in zip(which, seqs, sizes, strict=True):
                 if type(index) is not int or type(seq) is not int or type(size) is not int:

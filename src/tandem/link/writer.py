@@ -2,11 +2,15 @@
 
 A thread of its own, so that a slow disk never delays the network. A full disk delays only the acknowledgements: the same groups are
 tried again, in the same order, until there is room, and actors keep what is not acknowledged.
+
+A record that cannot be handled costs itself alone: it is kept as rejected, with its bytes and the reason, and acknowledged.
 """
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +20,7 @@ from typing import Any, NamedTuple
 from tandem.data.journal import Journal
 from tandem.data.journal_questions import Rejected
 from tandem.errors import DataError, FileUnreadable, StorageFull
-from tandem.link.messages import BadFrame, EpisodeEnd, parse
+from tandem.link.messages import EpisodeEnd, parse
 from tandem.link.steps import EPISODE_END, Record
 from tandem.runs.board import Board
 from tandem.runs.folder import RunFolder
@@ -24,6 +28,8 @@ from tandem.runs.lines import append_rows
 
 _MAX_STEPS_AT_ONCE = 2000
 _TRY_AGAIN_S = 0.5
+_NOT_STORED = (DataError, StorageFull, OSError)
+"""The disk's fault, not a record's."""
 
 
 class Group(NamedTuple):
@@ -66,6 +72,7 @@ class Writer:
         self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._ord = journal.last_ord()
+        self._bad_ends = 0
         self.accepted, self.rejected = journal.counts()
         self._update_board()
         self._thread = threading.Thread(target=self._run, name="journal writer", daemon=True)
@@ -75,6 +82,11 @@ class Writer:
 
     def put(self, group: Group) -> None:
         self._queue.put(group)
+
+    @property
+    def unreadable(self) -> int:
+        """Records since the hub started that could not be read."""
+        return self._journal.unreadable + self._bad_ends
 
     def stop(self) -> None:
         """Store what is queued and end. On a full disk the rest is not acknowledged, so it is not lost."""
@@ -116,10 +128,10 @@ class Writer:
         failed = False
         while True:
             try:
-                self._journal.append_records(steps)
+                self._append(steps)
                 self._write_episode_ends(ends)
                 break
-            except (DataError, StorageFull, OSError) as problem:
+            except _NOT_STORED as problem:
                 if isinstance(problem, FileUnreadable):
                     raise
                 failed = True
@@ -136,6 +148,25 @@ class Writer:
         self._update_board()
         self._on_stored(Stored(groups, accepted, reasons))
 
+    def _append(self, steps: Sequence[Record]) -> None:
+        """All in one transaction. If a record among them makes that impossible, one by one."""
+        try:
+            self._journal.append_records(steps)
+        except _NOT_STORED:
+            raise
+        except Exception:
+            for record in steps:
+                self._append_alone(record)
+
+    def _append_alone(self, record: Record) -> None:
+        try:
+            self._journal.append_records([record])
+        except _NOT_STORED:
+            raise
+        except Exception as problem:
+            with contextlib.suppress(sqlite3.Error, ValueError):  # not even as bytes: it is counted
+                self._journal.quarantine(record.source, record.seq, problem, record.data)
+
     def _update_board(self) -> None:
         self._board["accepted"] = self.accepted
         self._board["hub_ord"] = self._ord
@@ -146,7 +177,8 @@ class Writer:
         for record in ends:
             try:
                 end = parse(record.data, (EpisodeEnd.kind,))
-            except BadFrame:
+            except Exception:  # whatever it is, it says nothing about an episode
+                self._bad_ends += 1
                 continue
             assert isinstance(end, EpisodeEnd)
             rows.append({"time": time.time(), **end.fields()})

@@ -19,10 +19,12 @@ import numpy as np
 from tandem.agents.sac import SAC, SACConfig
 from tandem.data.mixing import DEMO_SHARE, Imitation, Mixture, store
 from tandem.data.replay import Replay, Returns
+from tandem.errors import StorageFull
 from tandem.off_policy.config import TrainConfig
 from tandem.runs.broken import keep_batch
 from tandem.runs.episodes import EpisodeLog
 from tandem.runs.folder import RunFolder
+from tandem.runs.isolation import Apart
 from tandem.types import Batch, Metrics, PolicySnapshot, Spec, Transition
 
 DIVERGED = 10.0
@@ -56,6 +58,7 @@ class Learner:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.config, self.spec, self.agent, self._link, self._run, self._say = config, spec, agent, link, run, say
+        self._storing = Apart(say, only=StorageFull)
         ahead, discount = int(agent.config.n_step), float(agent.config.discount)
         self.online = Replay(spec, config.replay_buffer_capacity, ahead, discount)
         self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)), ahead, discount)
@@ -153,7 +156,8 @@ class Learner:
         if self.steps % self.config.steps_per_update == 0:
             self._judge_state()
             if not before_actors:
-                self._publish()
+                with self._storing("publishing the policy"):  # on a full disk the actors keep the policy they have
+                    self._publish()
 
     @property
     def _moves_actor(self) -> bool:
@@ -180,11 +184,12 @@ class Learner:
         self._publish()
 
     def _publish(self) -> None:
-        self.version = self._run.next_version()
+        version = self._run.next_version()
         self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
-        before, self.snapshot = self.snapshot, PolicySnapshot(self.version, self.steps, self.agent.exploring_parameters(self.state))
-        self.policy_metrics = _movement(before, self.snapshot)
-        self._link.publish(self.snapshot)
+        snapshot = PolicySnapshot(version, self.steps, self.agent.exploring_parameters(self.state))
+        self._link.publish(snapshot)
+        self.policy_metrics = _movement(self.snapshot, snapshot)
+        self.version, self.snapshot = version, snapshot
         self._run.event("published", version=self.version, hash=self.snapshot.hash, learner_step=self.steps)
         self._say(f"[LEARNER] Network parameters published successfully (version {self.version}, {self.snapshot.hash})")
 

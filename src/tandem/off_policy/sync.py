@@ -95,7 +95,8 @@ def _loop(trainer: Trainer, actor: Actor) -> str:
         while trainer.progress.credit >= 1 and trainer.stop_reason is None:
             trainer.step()
             if trainer.checkpoint_due:
-                save(trainer, actor.state())
+                with trainer.campaign.storing("the checkpoint"):
+                    save(trainer, actor.state())
         if trainer.stop_reason is not None:
             return trainer.stop_reason  # without another actor step, from which nothing would be learned
         actor.step()

@@ -128,7 +128,6 @@ class Trainer:
         config, step = self.config, self.learner.steps
         self.display.training(self.clocks, config.max_steps, self.learner.episodes.in_words, self._logged, self.campaign.seconds_left)
         if config.eval_period and step % config.eval_period == 0 and self._worth_evaluating() and self.judge.affordable():
-            self.write_row()
             self.evaluate()
         self.check_limits()
 
@@ -189,8 +188,10 @@ class Trainer:
 
     def evaluate(self, *, scheduled: bool = True) -> None:
         """On the selection seeds; `scheduled=False` where a person asked for it."""
+        self.write_row()
         at = f"{self.run.wall_s / 60:.1f} min, learner step {self.learner.steps:,}, actor step {self.learner.received:,}"
-        self.campaign.evaluate(self.learner.current_policy(), self.clocks, at, scheduled=scheduled)
+        with self.campaign.storing("the evaluation"):
+            self.campaign.evaluate(self.learner.current_policy(), self.clocks, at, scheduled=scheduled)
 
     def finish(self, reason: str) -> dict[str, Any]:
         """Keep the latest policy, judge the best one, and sum up."""

@@ -96,13 +96,17 @@ class TrainerLoop:
                 self.beat("training")
                 trainer.step()
                 if trainer.checkpoint_due:
-                    save(trainer)
+                    self._save()
             else:
                 self.beat("training" if trainer.learner.ready else "filling")
                 trainer.check_limits()
                 if not new:
                     time.sleep(_IDLE_S)
         return trainer.stop_reason
+
+    def _save(self) -> None:
+        with self.trainer.campaign.storing("the checkpoint"):
+            save(self.trainer)
 
     def beat(self, phase: str) -> None:
         """Tell the hub how far training is, and that the trainer is alive."""
@@ -119,9 +123,8 @@ class TrainerLoop:
         if what in ("pause", "resume"):
             self.paused = what == "pause"
         elif what == "checkpoint":
-            save(trainer)
+            self._save()
         elif what == "evaluate":
-            trainer.write_row()
             trainer.evaluate(scheduled=False)
         elif what == "stop":
             trainer.stop("stopped by a command")

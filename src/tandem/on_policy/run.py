@@ -145,9 +145,11 @@ class OnPolicyRun:
         self.campaign.report(self.clocks, metrics)
         self.display.block(lambda: iteration_block(self.clocks, config.max_iterations, self.run, metrics, times))
         if config.eval_period and self.iterations % config.eval_period == 0 and self._judge.affordable():
-            self.campaign.evaluate(self.snapshot(), self.clocks, f"iteration {self.iterations:,}")
+            with self.campaign.storing("the evaluation"):
+                self.campaign.evaluate(self.snapshot(), self.clocks, f"iteration {self.iterations:,}")
         if self.iterations % config.save_interval == 0:
-            self.save()
+            with self.campaign.storing("the checkpoint"):
+                self.save()
         self.campaign.check_limits(self.iterations)
 
     def snapshot(self) -> PolicySnapshot:

@@ -35,6 +35,7 @@ from tandem.errors import ConfigError, FileMissing
 from tandem.layouts import ActionLayout
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
+from tandem.runs.isolation import Lines
 from tandem.seeding import process_seed
 from tandem.teleop.axes import axes_of
 from tandem.teleop.steering import Hand, Steering
@@ -100,6 +101,7 @@ def act(
     watch: Watch = lambda actor, client: (),
 ) -> int:
     """Act until a stop is asked for; returns the number of steps that the learner does not have yet (they are in the spool)."""
+    say = Lines(say)
     hub = Hub(_address(args), _token(args))
     robot = _open_robot(args)
     with contextlib.closing(Latch.open(_latch_folder(args), args.task, args.name, takes_over=args.pace == "realtime")) as latch:

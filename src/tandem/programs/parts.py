@@ -129,6 +129,16 @@ def _leave_last_words(name: str, arguments: Sequence[str], problem: BaseExceptio
         write_atomically(file, json.dumps(words).encode(), durable=False)
 
 
+def _let_go_of_output() -> None:
+    """Where the terminal is gone or its log file is on a full disk, Python would end with code 120, as if this part had failed."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def main() -> NoReturn:
     name, *arguments = sys.argv[1:]
     end_with_supervisor()
@@ -144,6 +154,8 @@ def main() -> NoReturn:
     except Exception as problem:
         _leave_last_words(name, arguments, problem)
         raise
+    finally:
+        _let_go_of_output()
     sys.exit(0)
 
 

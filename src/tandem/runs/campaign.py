@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.errors import EnvironmentTaken, SpecMismatch
+from tandem.errors import EnvironmentTaken, SpecMismatch, StorageFull
 from tandem.runs.checkpoint import Checkpoint, newest_checkpoint, read_checkpoint, read_policy, write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
+from tandem.runs.isolation import Apart
 from tandem.runs.stopping import INTERRUPTED
 from tandem.types import Metrics, PolicySnapshot, Spec
 
@@ -88,15 +89,19 @@ class Campaign:
         self.best: PolicySnapshot | None = None
         self.stop_reason: str | None = None
         self.watch: Watch = lambda row: ()
+        self.storing = Apart(self._say, only=StorageFull)
+        """Around what is written while the run goes on: a full disk is said and does not end it. What was there before is intact."""
+        self._apart = Apart(self._say)
         self._said_no_success = False
 
     def report(self, clocks: Clocks, metrics: Metrics, wall_s: float | None = None) -> None:
         """A row of metrics, in the run folder and (`--json`) on the screen; `wall_s` is the present one unless given."""
         row = self.run.log_metrics(clocks, metrics, wall_s)
         self.display.metrics_row(clocks, metrics)
-        for warning in self.watch(row):
-            self.run.event("warned", learner_step=clocks.learner_step, warning=warning)
-            self._say(warning)
+        with self._apart("the check of the metrics"):
+            for warning in self.watch(row):
+                self.run.event("warned", learner_step=clocks.learner_step, warning=warning)
+                self._say(warning)
 
     # ---- evaluating
 

@@ -1,7 +1,11 @@
-"""The terminal output of a run: progress, metrics and the closing table; for people, log files or programs (`--json`)."""
+"""The terminal output of a run: progress, metrics and the closing table; for people, log files or programs (`--json`).
+
+A terminal that is gone or a log file on a full disk never ends a run: lines are then missing.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -13,6 +17,7 @@ from rich.live import Live
 from rich.table import Table
 
 from tandem.runs.clocks import Clocks
+from tandem.runs.isolation import Lines
 from tandem.types import Metrics
 
 Mode = Literal["live", "lines", "quiet", "json"]
@@ -29,6 +34,7 @@ class Display:
         self._live: Live | None = None
         self._shown = 0.0
         self._began: tuple[float, int, int] | None = None
+        self._write = Lines(self._print)
 
     def __enter__(self) -> Display:
         self._began = None
@@ -39,14 +45,21 @@ class Display:
 
     def __exit__(self, *details: Any) -> None:
         if self._live is not None:
-            self._live.__exit__(*details)
+            with contextlib.suppress(OSError, SystemExit):
+                self._live.__exit__(*details)
             self._live = None
 
     def say(self, line: str, **fields: Any) -> None:
         """Print a line."""
         if self.mode == "json":
-            print(json.dumps({"event": line, **fields}), flush=True)
+            self._write(json.dumps({"event": line, **fields}))
         elif self.mode != "quiet":
+            self._write(line)
+
+    def _print(self, line: str) -> None:
+        if self.mode == "json":
+            print(line, flush=True)
+        else:
             self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def waiting(self, what: str, have: int, want: int) -> None:
@@ -79,7 +92,7 @@ class Display:
             table = Table.grid(padding=(0, 2))
             for name, value in facts.items():
                 table.add_row(f"[bold]{name}[/]", value)
-            self._live.update(table)
+            self._update_live(table)
         else:
             self._show(" | ".join(f"{name} {value}" for name, value in facts.items()))
 
@@ -91,7 +104,7 @@ class Display:
     def metrics_row(self, clocks: Clocks, metrics: Metrics) -> None:
         if self.mode == "json":
             row = {"learner_step": clocks.learner_step, "actor_step": clocks.actor_step, "policy_version": clocks.policy_version}
-            print(json.dumps(row | metrics), flush=True)
+            self._write(json.dumps(row | metrics))
 
     def _due(self) -> bool:
         now = time.monotonic()
@@ -100,11 +113,16 @@ class Display:
         self._shown = now
         return True
 
+    def _update_live(self, shown: Table | str) -> None:
+        assert self._live is not None
+        with contextlib.suppress(OSError, SystemExit):  # the terminal is gone
+            self._live.update(shown)
+
     def _show(self, text: str) -> None:
         if self.mode == "live" and self._live is not None:
-            self._live.update(text)
+            self._update_live(text)
         elif self.mode == "lines":
-            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+            self._write(text)
 
 
 def _duration(seconds: float) -> str:

@@ -16,8 +16,8 @@ of a run with hub, trainer and actors in processes of their own also
     spool/           steps that actors have not sent yet   mapping.toml    keys and gamepad of this run, if a person put it there
     errors/          what ended a part, in its own words
 
-`RunFolder` has the paths: no other module spells these names. Of what it writes, only a checkpoint, a policy or a number that must
-never be used twice can stop a run when the disk is full; lines of metrics, events and the log are then missing.
+`RunFolder` has the paths: no other module spells these names. On a full disk lines of metrics, events and the log are missing;
+checkpoints and policies are tried again later (`Campaign.storing`).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class RunFolder:
 
     def add_loggers(self, wandb: str | None = None) -> None:
         """TensorBoard, and Weights & Biases if a project is named."""
-        self.loggers.add(TensorBoard(self.tensorboard))
+        self.loggers.start("tensorboard", lambda: TensorBoard(self.tensorboard))
         if wandb:
             self.loggers.add(WandB(wandb, self.path, dict(self.info.settings)))
 
@@ -182,19 +182,19 @@ class RunFolder:
         """Append one row and return it. Every row has all the clocks; `wall_s` is the present one unless given."""
         wall_s = self.wall_s if wall_s is None else wall_s
         row = {**dataclasses.asdict(clocks), "wall_s": round(wall_s, 3), "incarnation": self.incarnation, **metrics}
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             append_rows(self.metrics_file, [row])
         self.loggers.log(clocks.learner_step, metrics)
         return row
 
     def event(self, kind: str, **details: Any) -> None:
         """Something that happened; the kinds are listed in `events.py`."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             append_rows(self.events_file, [{"time": time.time(), "wall_s": round(self.wall_s, 3), "kind": kind, **details}])
 
     def log_line(self, line: str) -> None:
         """A sentence for people."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):  # a full disk, or half of a character
             append_lines(self.log_file, [f"{time.strftime('%H:%M:%S')} {line}"])
 
     def summarise(self, summary: dict[str, Any]) -> None:

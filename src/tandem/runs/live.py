@@ -51,6 +51,10 @@ class JournalView(_View):
     rejected: int = 0
     trouble: str = ""
     """Why nothing can be stored just now; empty if all is well."""
+    state: str = "ok"
+    """`storage_full` while nothing can be stored."""
+    unreadable: int = 0
+    """Records that could not be read; they are kept among the rejected ones."""
 
 
 @dataclass(frozen=True, kw_only=True)

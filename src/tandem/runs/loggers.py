@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import queue
+import socket
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 from tandem.errors import ConfigError
 from tandem.types import Metrics
+
+_FLUSH_S = 10.0
+_MAX_WAITING = 1000
+"""Rows that wait for a slow disk."""
 
 
 class Logger(Protocol):
@@ -20,21 +29,56 @@ class Logger(Protocol):
 
 
 class TensorBoard:
+    """A thread of its own writes the file: its checksums are slow, and the disk may be. A failure is raised by the next call."""
+
     name = "tensorboard"
 
     def __init__(self, folder: Path) -> None:
-        from tensorboardX import FileWriter  # late: it brings protobuf along
+        from tensorboardX.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]  # late: protobuf
         from tensorboardX.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboardX.record_writer import RecordWriter
 
-        self._writer, self._summary = FileWriter(str(folder), flush_secs=10), Summary
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"  # by which TensorBoard finds it
+        self._file, self._event, self._summary = RecordWriter(str(folder / name)), Event, Summary
+        self._file.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+        self._rows: queue.Queue[Any] = queue.Queue(_MAX_WAITING)
+        self._problem: Exception | None = None
+        self._thread = threading.Thread(target=self._write_all, name="tensorboard", daemon=True)
+        self._thread.start()
 
     def log(self, learner_step: int, metrics: Metrics) -> None:
-        # One event for all of them: each passes a queue to another thread, and PPO with few simulations has 15 rows a second.
+        if self._problem is not None:
+            raise self._problem
         values = [self._summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
-        self._writer.add_summary(self._summary(value=values), learner_step)
+        self._rows.put_nowait(self._event(wall_time=time.time(), step=learner_step, summary=self._summary(value=values)))
 
     def close(self) -> None:
-        self._writer.close()
+        self._rows.put(None, timeout=_FLUSH_S)
+        self._thread.join(_FLUSH_S)
+        if self._problem is not None:
+            raise self._problem
+
+    def _write_all(self) -> None:
+        flush_at = 0.0  # the first row at once
+        try:
+            while True:
+                try:
+                    event = self._rows.get(timeout=_FLUSH_S)
+                except queue.Empty:
+                    self._file.flush()
+                    continue
+                if event is None:
+                    self._file.close()
+                    return
+                self._file.write(event.SerializeToString())
+                if time.monotonic() >= flush_at:
+                    self._file.flush()
+                    flush_at = time.monotonic() + _FLUSH_S
+        except Exception as problem:  # whatever it is, for the thread that logs
+            self._problem = problem
+            with contextlib.suppress(OSError):
+                self._file.close()
 
 
 class WandB:
@@ -68,6 +112,13 @@ class Isolated:
 
     def add(self, logger: Logger) -> None:
         self._loggers.append(logger)
+
+    def start(self, name: str, make: Callable[[], Logger]) -> None:
+        """Add one that may fail already when it is made."""
+        try:
+            self._loggers.append(make())
+        except Exception as problem:
+            self._report(name, f"{type(problem).__name__}: {problem}")
 
     def log(self, learner_step: int, metrics: Metrics) -> None:
         self._each(lambda logger: logger.log(learner_step, metrics))
