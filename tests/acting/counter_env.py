@@ -81,6 +81,8 @@ class Link:
         self.ends: list[EpisodeEnd] = []
         self.waiting: list[Command] = []
         self.views: list[View] = []
+        self.full = ""
+        """Why no step can be kept."""
 
     def send(self, transitions: Sequence[Transition]) -> None:
         self.sent += transitions
@@ -103,6 +105,9 @@ class Link:
 
     def may_step(self, timeout: float) -> bool:
         return True
+
+    def no_room(self) -> str:
+        return self.full
 
     def show(self, seen: Any) -> None:
         if isinstance(seen, View):

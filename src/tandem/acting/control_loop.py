@@ -70,6 +70,8 @@ class ControlLoop:
         self._paused = self._stays = self._ended = self._resetting = False
         self._label_until: float | None = None
         """How long the episode that ended waits for its label."""
+        self._no_room = ""
+        """Why the next step could not be kept: it is not made."""
         self._notice = ""
         self._said = ""
         self._said_limits: set[str] = set()
@@ -85,7 +87,7 @@ class ControlLoop:
         if self._resetting:
             return "resetting"
         lost = self._steering is not None and self._steering.state in ("lost", "stranded")
-        return "holding" if lost or self._actor.needs_label else "running"
+        return "holding" if lost or self._no_room or self._actor.needs_label else "running"
 
     def run(self) -> None:
         self._wait_for_policy()
@@ -123,6 +125,7 @@ class ControlLoop:
 
     def _advance(self) -> bool:
         """The next phase; returns whether a step was made."""
+        self._no_room = self._client.no_room()
         if self._actor.needs_label:
             self._await_label()
         elif self._stands():
@@ -177,7 +180,7 @@ class ControlLoop:
             self._say(f"[ACTOR] a control period of {period_ms:.0f} ms was overrun: the environment is too slow for it{took}")
 
     def _stands(self) -> bool:
-        return self._paused or self._stays or (self._steering is not None and self._steering.stands)
+        return self._paused or self._stays or bool(self._no_room) or (self._steering is not None and self._steering.stands)
 
     def _at_real_pace(self) -> bool:
         """A robot always, a simulation while a person's hand is on it."""
@@ -189,7 +192,7 @@ class ControlLoop:
 
     def _show(self, moved: bool, at_once: bool = False) -> None:
         steering = self._steering
-        said = "; ".join(part for part in (self._notice, steering.notice if steering else "") if part)
+        said = "; ".join(part for part in (self._notice, self._no_room, steering.notice if steering else "") if part)
         if said != self._said:
             self._said = said
             if said:

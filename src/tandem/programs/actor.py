@@ -78,7 +78,7 @@ class ActorArgs:
     spool: Path = Path.home() / ".cache" / "tandem" / "spool"
     """Folder where steps are kept until the learner has received them."""
     spool_limit: int = 2**30
-    """Bytes that may wait in the spool; when it is full, the oldest steps are kept."""
+    """Bytes that may wait in the spool; when it is full, no step is made until the learner has taken some."""
     timeout: float = 10.0
     """Seconds without a message from the learner after which it counts as away."""
     max_steps: int | None = None
