@@ -3,7 +3,7 @@
     SPOOL/<process>/lock          held (flock) as long as the process lives: a free lock means that the spool was left behind
                     about.json    the run it belongs to; its steps are never sent to another run
                     00000001.rec  records, oldest file first: checksum, sizes, seq, source, the packed step
-    SPOOL/unread/                 files with something in them that could not be read, each with its reason in a .txt beside it
+    SPOOL/unread/                 files with something in them that could not be read, each with its reason in a .txt file
 
 The control loop appends. Another thread reads, and removes files in which every record is acknowledged. They need no common lock:
 one moves the end, the other the beginning. Records are read back from the file, so memory is bounded.
