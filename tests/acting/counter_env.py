@@ -83,6 +83,8 @@ class Link:
         self.views: list[View] = []
         self.alone = False
         self.standing = ""
+        self.full = ""
+        """Why no step can be kept."""
 
     def send(self, transitions: Sequence[Transition]) -> None:
         self.sent += transitions
@@ -108,6 +110,9 @@ class Link:
 
     def stands_still(self, why: str) -> None:
         self.standing = why
+
+    def no_room(self) -> str:
+        return self.full
 
     def show(self, seen: Any) -> None:
         if isinstance(seen, View):

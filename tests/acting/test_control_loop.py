@@ -131,6 +131,20 @@ def test_a_robot_that_has_to_stand_still_is_not_reset_either() -> None:
         wait_for(lambda: run.counter.episode == 1, what="the reset")
 
 
+def test_a_step_that_could_not_be_kept_is_not_made() -> None:
+    with Loop(step_s=0.02) as run:
+        wait_for(lambda: run.link.sent, what="a step")
+        run.link.full = "standing still until steps can be kept: the disk is full"
+        wait_for(lambda: run.link.views and run.link.views[-1].state == "holding", what="the state on the page")
+        made = len(run.link.sent)
+        time.sleep(0.3)
+        assert len(run.link.sent) == made and run.link.views[-1].who == "nobody"
+        assert run.link.views[-1].notice == run.link.full and any(run.link.full in line for line in run.lines)
+        run.link.full = ""
+        wait_for(lambda: len(run.link.sent) > made, what="the next step")
+        assert run.link.views[-1].notice == ""
+
+
 def test_a_late_label_is_refused_aloud() -> None:
     with Loop(step_s=0.02) as run:
         wait_for(lambda: run.counter.episode >= 1, what="the second episode")
@@ -284,7 +298,7 @@ def test_a_view_that_cannot_be_made_does_not_end_control(monkeypatch: pytest.Mon
     monkeypatch.setattr(Scenery, "poses", lambda scenery: 1 / 0)
     with Loop(step_s=0.01) as run:
         wait_for(lambda: len(run.link.sent) > 5, what="steps")
-    assert len([line for line in run.lines if "people cannot see this robot: ZeroDivisionError" in line]) == 1
+    assert len([line for line in run.lines if "the view for people failed: ZeroDivisionError" in line]) == 1
 
 
 @pytest.mark.parametrize("when_alone", ["hold", "finish-episode", "go-on"])

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -16,7 +17,7 @@ from proxy import Proxy
 
 from tandem.data.journal import Journal
 from tandem.errors import StorageFull
-from tandem.link.client import ActorClient
+from tandem.link.client import MAX_WAITING, ActorClient
 from tandem.link.client_state import ALONE_S
 from tandem.link.trainer_end import TrainerEnd
 from tandem.types import Continuous, Entry, Spec
@@ -292,18 +293,79 @@ def test_invalid_steps_are_acknowledged_kept_and_reported(hub: HubProcess, run: 
         ]
 
 
-def test_a_full_spool_keeps_the_oldest_and_reports_the_loss(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+def test_a_full_spool_stops_the_actor_and_loses_nothing(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+    actor = client(hub, tmp_path / "spool", spool_limit=100_000)
+    actor.connect()
+    hub.kill()
+    made = 0
+    while actor.may_step(0):
+        actor.send([step(made)])
+        made += 1
+    assert 100 < made < 1000 and "spool-limit" in actor.no_room() and not actor.may_step(0.05)
+    status = actor.status
+    assert status.dropped == 0 and status.unacknowledged == made and status.spool_bytes <= 100_000
+    hub.start()
+    wait_for(lambda: actor.may_step(0), what="room")
+    assert actor.close(drain_s=20) == 0
+    assert_each_once_in_order(run, {"a": made})
+
+
+def test_a_full_disk_stops_the_actor_and_loses_nothing(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+    actor = client(hub, tmp_path / "spool")
+    actor.connect()
+    hub.kill()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))  # a file takes no more than this, as on a full disk
+    try:
+        made = 0
+        while actor.may_step(0):
+            actor.send([step(made)])
+            made += 1
+        assert 20 < made < 1000 and "takes no more" in actor.no_room()
+        assert actor.status.dropped == 0 and actor.status.unacknowledged == made - 1, "the last step waits in memory"
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert actor.may_step(0) and actor.no_room() == ""
+    hub.start()
+    assert actor.close(drain_s=20) == 0
+    assert_each_once_in_order(run, {"a": made})
+
+
+def test_who_goes_on_without_room_loses_steps_aloud(hub: HubProcess, run: Path, tmp_path: Path) -> None:
     said: list[str] = []
     actor = client(hub, tmp_path / "spool", spool_limit=100_000, say=said.append)
     actor.connect()
     hub.kill()
-    send(actor, 0, 1000)
-    status = actor.status
-    assert status.dropped > 0 and status.unacknowledged == 1000 - status.dropped and status.spool_bytes <= 100_000
-    assert any("STEPS ARE LOST" in line and "full" in line for line in said)
+    send(actor, 0, 2000)
+    kept = actor.status.unacknowledged + MAX_WAITING
+    assert actor.status.dropped == 2000 - kept and any("STEPS ARE LOST" in line and "no room" in line for line in said)
     hub.start()
+    wait_for(lambda: not actor.no_room() and actor.status.unacknowledged == 0, what="the steps that waited")
     assert actor.close(drain_s=20) == 0
-    assert_each_once_in_order(run, {"a": 1000 - status.dropped})
+    assert_each_once_in_order(run, {"a": kept})
+
+
+def test_one_damaged_record_of_a_dead_actor_costs_itself_only(hub: HubProcess, run: Path, tmp_path: Path) -> None:
+    first = client(hub, tmp_path / "spool", name="gone")
+    first.connect()
+    hub.kill()
+    send(first, 0, 100)
+    assert first.close(drain_s=0) == 100
+    [file] = (tmp_path / "spool").glob("*/*.rec")
+    size = file.stat().st_size // 100
+    data = bytearray(file.read_bytes())
+    data[50 * size + 100] ^= 1  # one bit in the middle of a record
+    file.write_bytes(data)
+    hub.start()
+    said: list[str] = []
+    second = client(hub, tmp_path / "spool", say=said.append)
+    second.connect()
+    wait_for(lambda: second.status.left_behind == 0, what="the steps left behind")
+    second.close()
+    assert len(stored(run)) == 99 and {seq for _, seq in stored(run)} == set(range(100)) - {50}
+    assert any("could not be read" in line and "unread" in line for line in said)
+    [kept] = (tmp_path / "spool" / "unread").glob("*.rec")
+    assert kept.read_bytes() == data
 
 
 def test_a_step_that_is_larger_than_any_of_this_task_is_dropped_and_the_rest_goes_on(hub: HubProcess, run: Path, tmp_path: Path) -> None:

@@ -248,3 +248,12 @@ def test_nested_containers_are_refused() -> None:
 def test_messages_cannot_be_changed() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         HELLO.rows = 2  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_a_policy_whose_header_changed_on_the_disk_is_refused() -> None:
+    """The hash covers the parameters; a changed version would make actors ignore every policy after it."""
+    data = pack_policy(snapshot(7))
+    at = data.index(b"version") + len(b"version")
+    assert data[at] == 7
+    with pytest.raises(BadFrame, match="checksum of its header"):
+        parse_policy(data[:at] + bytes([8]) + data[at + 1 :])

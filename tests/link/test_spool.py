@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from link_samples import python
 
-from tandem.link.spool import Leftover, Position, Spool, leftovers
+from tandem.link.spool import Leftover, Position, Spool, leftovers, nobodys
 from tandem.link.steps import Record
 from tests.waiting import wait_for
 
+sizes = st.integers(0, 300)
 ABOUT = {"run": "r1", "name": "left"}
 
 
@@ -105,7 +106,7 @@ def test_a_group_that_was_written_in_part_leaves_nothing_behind(tmp_path: Path, 
         assert not spool.append([record(1), record(2)])
     spool.close()  # the process ends before it writes again
     [left] = leftovers(tmp_path, "r1")
-    assert everything(left) == [record(0)] and left.torn == 0, "what was refused must not be sent"
+    assert everything(left) == [record(0)] and not left.gaps, "what was refused must not be sent"
     left.remove()
 
 
@@ -151,23 +152,109 @@ def test_a_file_cut_off_at_any_byte_gives_the_whole_records_before_it(tmp_path: 
         [left] = leftovers(tmp_path, "r1")
         whole = sum(end <= size for end in ends[1:])
         assert everything(left) == [record(seq, 5 * seq) for seq in range(whole)], f"cut at byte {size}"
-        assert left.torn == min(size - ends[whole], size) if size > ends[whole] else left.torn == 0
+        assert sum(gap.size for gap in left.gaps) == size - ends[whole] and all("incomplete" in gap.why for gap in left.gaps)
         left.close()
 
 
-def test_a_changed_byte_is_never_taken_for_a_step(tmp_path: Path) -> None:
+def test_a_changed_byte_costs_its_own_record_only(tmp_path: Path) -> None:
     spool = Spool.create(tmp_path, "p1", ABOUT)
     spool.append([record(seq) for seq in range(3)])
     spool.close()
     path = tmp_path / "p1" / "00000001.rec"
     content = path.read_bytes()
-    sent = [record(seq) for seq in range(3)]
     for place in range(len(content)):
         path.write_bytes(content[:place] + bytes([content[place] ^ 0x10]) + content[place + 1 :])
         [left] = leftovers(tmp_path, "r1")
-        found = everything(left)
-        assert found == sent[: len(found)] and len(found) == place // 41  # 18 bytes of header, 3 of source, 20 of data
+        lost = place // 41  # 18 bytes of header, 3 of source, 20 of data
+        assert everything(left) == [record(seq) for seq in range(3) if seq != lost], f"byte {place}"
+        assert [(gap.offset, gap.size) for gap in left.gaps] == [(41 * lost, 41)]
         left.close()
+
+
+damage = st.tuples(st.floats(0, 0.999), st.integers(1, 300), st.integers(0, 255))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(sizes, min_size=1, max_size=40), st.lists(damage, max_size=4))
+def test_damage_anywhere_costs_the_damaged_records_only(tmp_path_factory, lengths, damages) -> None:
+    root = tmp_path_factory.mktemp("spool")
+    spool, ends = Spool.create(root, "p1", ABOUT), [0]
+    for seq, size in enumerate(lengths):
+        spool.append([record(seq, size)])
+        ends.append(spool.end.offset)
+    spool.close()
+    path = root / "p1" / "00000001.rec"
+    content = bytearray(path.read_bytes())
+    before = bytes(content)
+    for share, length, value in damages:
+        at = int(share * len(content))
+        content[at : at + length] = bytes([value]) * len(content[at : at + length])
+    path.write_bytes(content)
+    [left] = leftovers(root, "r1")
+    whole = [seq for seq in range(len(lengths)) if content[ends[seq] : ends[seq + 1]] == before[ends[seq] : ends[seq + 1]]]
+    assert everything(left) == [record(seq, lengths[seq]) for seq in whole]
+    left.remove()
+    assert (root / "unread").exists() == (len(whole) < len(lengths))
+
+
+def test_a_spool_with_something_unread_is_set_aside_and_not_deleted(tmp_path: Path) -> None:
+    spool = Spool.create(tmp_path, "p1", ABOUT, limit=400)  # files of 100 bytes: two records of 41 each
+    for seq in range(4):
+        spool.append([record(seq)])
+    spool.close()
+    second = tmp_path / "p1" / "00000002.rec"
+    damaged = second.read_bytes()[:30] + b"?" + second.read_bytes()[31:]
+    second.write_bytes(damaged)
+    [left] = leftovers(tmp_path, "r1")
+    assert [r.seq for r in everything(left)] == [0, 1, 3]
+    left.remove()
+    assert [path.name for path in tmp_path.iterdir()] == ["unread"]
+    assert (tmp_path / "unread" / "p1_00000002.rec").read_bytes() == damaged
+    reason = (tmp_path / "unread" / "p1_00000002.txt").read_text()
+    assert "41 bytes from byte 0" in reason and "checksum" in reason and "'left'" in reason and "r1" in reason
+    assert not list(leftovers(tmp_path, "r1")), "what was set aside is nobody's spool"
+
+
+def test_a_running_actor_sets_its_own_damaged_file_aside(tmp_path: Path) -> None:
+    spool = Spool.create(tmp_path, "p1", ABOUT, limit=400)
+    for seq in range(4):
+        spool.append([record(seq)])
+    first = spool.folder / "00000001.rec"
+    first.write_bytes(b"?" + first.read_bytes()[1:])
+    assert [r.seq for r in everything(spool)] == [1, 2, 3]
+    spool.release(spool.end)
+    assert spool.empty and (tmp_path / "unread" / "p1_00000001.rec").exists() and not first.exists()
+    spool.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["unread"]
+
+
+def test_a_file_that_is_gone_or_cannot_be_read_is_named_and_the_next_is_sent(tmp_path: Path) -> None:
+    spool = Spool.create(tmp_path, "p1", ABOUT, limit=400)
+    for seq in range(6):
+        spool.append([record(seq)])
+    spool.close()
+    (tmp_path / "p1" / "00000002.rec").unlink()
+    [left] = leftovers(tmp_path, "r1")
+    assert [r.seq for r in everything(left)] == [0, 1, 4, 5] and "No such file" in left.gaps[0].why
+    left.remove()
+
+
+def test_a_spool_whose_run_is_not_known_is_named_and_kept(tmp_path: Path) -> None:
+    spool = Spool.create(tmp_path, "p1", ABOUT)
+    spool.append([record(0)])
+    spool.close()
+    assert nobodys(tmp_path) == []
+    (tmp_path / "p1" / "about.json").write_text("{")
+    assert nobodys(tmp_path) == [tmp_path / "p1"] and not list(leftovers(tmp_path, "r1"))
+
+
+def test_only_its_owner_can_read_a_spool(tmp_path: Path) -> None:
+    spool = Spool.create(tmp_path / "spool", "p1", ABOUT)
+    spool.append([record(0)])
+    modes = {path.relative_to(tmp_path): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    spool.close()
+    names = ("spool", "spool/p1", "spool/p1/lock", "spool/p1/about.json", "spool/p1/00000001.rec")
+    assert modes == dict(zip(map(Path, names), (0o700, 0o700, 0o600, 0o600, 0o600), strict=True))
 
 
 def test_a_torn_file_does_not_hide_the_next_one(tmp_path: Path) -> None:
@@ -181,9 +268,6 @@ def test_a_torn_file_does_not_hide_the_next_one(tmp_path: Path) -> None:
     [left] = leftovers(tmp_path, "r1")
     assert [r.seq for r in everything(left)] == [0, 2]
     left.close()
-
-
-sizes = st.integers(0, 300)
 
 
 @settings(max_examples=60, deadline=None)
@@ -285,7 +369,7 @@ def test_a_full_disk_drops_whole_groups_and_later_ones_are_intact(tmp_path: Path
         kept = json.loads(process.communicate()[0])
     assert kept == [*range(10), *range(20, 25)]  # records of 100 bytes: ten fit
     [left] = leftovers(tmp_path / "spool", "r1")
-    assert [r.seq for r in everything(left)] == kept and left.torn == 0
+    assert [r.seq for r in everything(left)] == kept and not left.gaps
     left.close()
 
 

@@ -222,12 +222,61 @@ def test_a_checkpoint_that_finds_no_room_does_not_end_the_run(demos: Path, tmp_p
     assert any("the checkpoint works again" in line for line in said)
 
 
-def test_a_damaged_checkpoint_is_told(demos: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_without_an_older_one_is_refused(demos: Path, tmp_path: Path) -> None:
     train(replace(SMALL, demos=(demos,), max_steps=10), tmp_path / "run", quiet())
     weights = newest_checkpoint(tmp_path / "run" / "checkpoints") / "agent.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
-    with pytest.raises(FileUnreadable, match="older one"):
+    with pytest.raises(FileUnreadable, match="Without an older one"):
         train(replace(SMALL, demos=(demos,), max_steps=20), tmp_path / "run", quiet(), resume=True)
+    assert weights.parent.name == "00000010" and weights.exists(), "it stays under its name: the run is not begun anew"
+
+
+@pytest.mark.parametrize("name", ["agent.safetensors", "loops.msgpack", "meta.json", "SHA256SUMS"])
+def test_a_checkpoint_whose_bytes_changed_is_left_out_for_the_one_before(demos: Path, tmp_path: Path, name: str) -> None:
+    config = replace(SMALL, demos=(demos,), checkpoint_period=10, max_steps=20)
+    train(config, tmp_path / "run", quiet())
+    newest = newest_checkpoint(tmp_path / "run" / "checkpoints")
+    data = bytearray((newest / name).read_bytes())
+    data[len(data) // 2] ^= 1  # one bit
+    (newest / name).write_bytes(data)
+    summary = train(replace(config, max_steps=30), tmp_path / "run", quiet(), resume=True)
+    assert summary["learner_step"] == 30
+    events = RunFolder.open(tmp_path / "run").events()
+    [resumed] = [event for event in events if event["kind"] == "resumed"]
+    said = " ".join(event["problem"] for event in events if event["kind"] == "checkpoint_damaged")
+    assert resumed["learner_step"] == 10 and "00000020 is damaged" in said and "the checkpoint before it" in said
+    assert newest.with_name("00000020.damaged").exists(), "it is set aside, not deleted"
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read_and_that_is_said(demos: Path, tmp_path: Path) -> None:
+    train(replace(SMALL, demos=(demos,), max_steps=10), tmp_path / "run", quiet())
+    (newest_checkpoint(tmp_path / "run" / "checkpoints") / "SHA256SUMS").unlink()
+    assert train(replace(SMALL, demos=(demos,), max_steps=20), tmp_path / "run", quiet(), resume=True)["learner_step"] == 20
+    [event] = [event for event in RunFolder.open(tmp_path / "run").events() if event["kind"] == "checkpoint_damaged"]
+    assert "no checksums" in event["problem"]
+
+
+@pytest.mark.parametrize("contents", [b"", b"\xc0", b"\x93\x01\x02\x03", b"\x81\xa7learner\xc0"])
+def test_loops_that_are_damaged_are_refused_in_words(demos: Path, tmp_path: Path, contents: bytes) -> None:
+    """Also where an earlier version wrote no checksum."""
+    train(replace(SMALL, demos=(demos,), max_steps=10), tmp_path / "run", quiet())
+    newest = newest_checkpoint(tmp_path / "run" / "checkpoints")
+    (newest / "SHA256SUMS").unlink()
+    (newest / "loops.msgpack").write_bytes(contents)
+    with pytest.raises(FileUnreadable, match="damaged"):
+        train(replace(SMALL, demos=(demos,), max_steps=20), tmp_path / "run", quiet(), resume=True)
+
+
+def test_a_changed_header_of_a_policy_is_refused(demos: Path, tmp_path: Path) -> None:
+    train(replace(SMALL, demos=(demos,), max_steps=10), tmp_path / "run", quiet())
+    path = tmp_path / "run" / "checkpoints" / "latest.safetensors"
+    data = path.read_bytes()
+    assert data.count(b'\\"scale\\": ') > 0
+    at = data.index(b'\\"scale\\": ') + len(b'\\"scale\\": ')
+    digit = next(index for index in range(at, at + 20) if data[index : index + 1] in b"123456789")
+    path.write_bytes(data[:digit] + bytes([data[digit] ^ 1]) + data[digit + 1 :])  # another scale: the robot would act on other numbers
+    with pytest.raises(FileUnreadable, match=r"header .* has changed"):
+        read_policy(path)
 
 
 def test_impossible_q_values_are_rolled_back_and_counted(demos: Path, tmp_path: Path) -> None:

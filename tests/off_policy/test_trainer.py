@@ -171,7 +171,7 @@ def _replace_bias(critic: Any, bias: Any) -> Any:
 
 
 def test_an_old_checkpoint_is_still_read(tmp_path: Path) -> None:
-    """Before, the digest had another name, and the oldest step was not saved."""
+    """Before, the digest had another name, the oldest step was not saved, and there were no checksums."""
     from tandem.codec import pack, unpack
     from tandem.runs.checkpoint import newest_checkpoint
 
@@ -181,6 +181,7 @@ def test_an_old_checkpoint_is_still_read(tmp_path: Path) -> None:
     digest = loops["learner"].pop("received_digest")
     for name in ("oldest", "acted_with", "good_temperature"):
         del loops["learner"][name]
+    (file.parent / "SHA256SUMS").unlink()
     file.write_bytes(pack({**loops, "learner": {**loops["learner"], "trail": digest, "latest": {}}}))
     summary = run(replace(SMALL, max_steps=60), tmp_path / "run", resume=True)
     whole = run(replace(SMALL, max_steps=60), tmp_path / "whole")

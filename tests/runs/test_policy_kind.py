@@ -26,9 +26,9 @@ def policy(kind: PolicyKind, says: PolicyKind) -> PolicySnapshot:
 
 
 def rewritten(path: Path, **changes: str | None) -> None:
-    """The same file with other metadata."""
+    """The same file with other metadata, and without the checksum of them, as earlier versions wrote it."""
     with safe_open(path, framework="numpy") as file:
-        metadata, arrays = file.metadata() | changes, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata, arrays = file.metadata() | {"checksum": None} | changes, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     path.write_bytes(safetensors.numpy.save(arrays, metadata={key: value for key, value in metadata.items() if value is not None}))
 
 

@@ -88,10 +88,10 @@ class ControlLoop:
         self._begun = self._ended = self._resetting = self._alone = self._stranded = False
         self._label_until: float | None = None
         """How long the episode that ended waits for its label."""
+        self._no_room = ""
+        """Why the next step could not be kept: it is not made."""
         self._notice = ""
         self._said = ""
-        self._blind = False
-        """What people see could not be made once; it was said."""
         self._said_limits: set[str] = set()
         self._said_late = False
 
@@ -105,7 +105,7 @@ class ControlLoop:
             return "paused"
         if self._resetting:
             return "resetting"
-        return "holding" if holds or self._alone or self._actor.needs_label else "running"
+        return "holding" if holds or self._alone or self._no_room or self._actor.needs_label else "running"
 
     def run(self) -> None:
         """Until it is over, or something fails: in both cases the robot is halted before anything else."""
@@ -164,6 +164,7 @@ class ControlLoop:
 
     def _advance(self) -> bool:
         """The next phase; returns whether a step was made."""
+        self._no_room = self._client.no_room()
         if self._actor.needs_label:
             self._await_label()
         elif self._stands() or self._waits_alone():
@@ -244,6 +245,8 @@ class ControlLoop:
 
         Nothing that holds it allows a reset, which moves the robot.
         """
+        if self._no_room:
+            return True
         if self._steering is not None and self._steering.state == "lost" and self._begun and not self._actor.needs_reset:
             return bool(self._latch.holds.keys() - {"lost"})
         return bool(self._latch.holds)
@@ -286,18 +289,16 @@ class ControlLoop:
 
     def _show(self, moved: bool, at_once: bool = False) -> None:
         """For people who watch. A view that cannot be made is said once, and control goes on without it."""
-        try:
+        with self._apart("the view for people"):
             self._show_state(moved, at_once)
-        except Exception as problem:
-            if not self._blind:
-                self._blind = True
-                self._say(f"[ACTOR] people cannot see this robot: {type(problem).__name__}: {problem}")
 
     def _show_state(self, moved: bool, at_once: bool) -> None:
         steering = self._steering
         held = [f"{hold}: standing still until resume" for kind, hold in self._latch.holds.items() if kind != "lost" or steering is None]
         self._client.stands_still(self._latch.words)
-        said = "; ".join(part for part in (self._notice, steering.notice if steering else "", *held, self._latch.problem) if part)
+        said = "; ".join(
+            part for part in (self._notice, self._no_room, steering.notice if steering else "", *held, self._latch.problem) if part
+        )
         if said != self._said:
             self._said = said
             if said:
@@ -306,8 +307,7 @@ class ControlLoop:
         nobody = self._stands() or self._alone or self._actor.needs_label or self._resetting
         who = "nobody" if nobody else steering.who if steering else "policy"
         holder = steering.holder if steering else ""
-        with self._apart("the view for people"):
-            self._views.turn(who=who, holder=holder, state=self.state, notice=notice, moved=moved, at_once=at_once)
+        self._views.turn(who=who, holder=holder, state=self.state, notice=notice, moved=moved, at_once=at_once)
 
     def _limited(self) -> str:
         """What the limits changed in the last action; each kind is logged once, and shown every time."""

@@ -365,11 +365,11 @@ TEXTS: dict[str, Text] = {
         ("The actor left, or its time-out has passed, while the run continues.", "actor 离开或超时，而运行还在继续。"),
     ),
     "steps_lost": Text(
-        ("Steps were lost because the actor's spool was full.", "actor 的 spool 已满，有数据丢失。"),
+        ("Steps were lost because the actor could not keep them.", "actor 无法保存一些步，数据丢失。"),
         (("the actor '{actor}' dropped {dropped} steps", "actor“{actor}”丢弃了 {dropped} 步"),),
         (
-            "The hub was unreachable for a long time, and the spool reached its limit or filled its disk.",
-            "hub 离线太久，spool 达到上限或磁盘写满。",
+            "A step was larger than any of this task, or the actor ended while its spool or its disk was full.",
+            "某一步比该任务的任何步都大，或 actor 结束时 spool 或磁盘已满。",
         ),
         "tandem actor {task} --learner {address} --spool DISK --spool-limit BYTES",
         ("The actor reports dropped steps.", "actor 报告有丢弃的步。"),

@@ -1,8 +1,10 @@
 """The actor's end of the link.
 
-`send` is one write to a file on the actor's own disk, whatever the network does. A thread (`link_thread.py`) reads the file back,
-sends it in small groups, and removes what the hub has committed. After any interruption it sends again from the first step that is
-not acknowledged; the hub stores each step once.
+`send` is one write to a file on the actor's own disk, whatever the network does. Where the disk or the spool has no room, the step waits
+in memory and `may_step` says no until it is written: a step that cannot be kept must not be made.
+
+A thread (`link_thread.py`) reads the file back, sends it in small groups, and removes what the hub has committed. After any interruption
+it sends again from the first step that is not acknowledged; the hub stores each step once.
 
     client_state.py       settings, and what the two threads share
     link_thread.py        the thread that talks to the hub
@@ -15,6 +17,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from tandem.codec import pack_transition
@@ -33,6 +36,9 @@ from tandem.link.messages import (
 )
 from tandem.link.steps import EPISODE_END, Record
 from tandem.types import ForeignPolicy, PolicySnapshot, Spec, Transition
+
+MAX_WAITING = 1000
+"""Calls of `send` whose steps wait in memory for room on the disk. Who asks `may_step` before every step has one at most."""
 
 
 class ActorClient:
@@ -57,6 +63,10 @@ class ActorClient:
         self.source = f"actor-{uuid.uuid4().hex[:12]}"
         """Globally unique name of this process; the sources of its rows begin with it."""
         self._state = ClientState()
+        self._waiting: deque[tuple[list[Record], int]] = deque()
+        """Records that wait for room on the disk, and how many of them are steps."""
+        self._group_bytes = 0
+        """The largest group that was sent so far."""
         self._link = LinkThread(spec, config, self.source, self._state, say, wall)
 
     @property
@@ -120,12 +130,21 @@ class ActorClient:
         return not state.connected or time.monotonic() - state.heard_at > min(ALONE_S, self.config.timeout_s)
 
     def may_step(self, timeout: float) -> bool:
-        """Pace `fast`: wait for credit for one step of all rows. Pace `realtime`: at once."""
+        """Pace `fast`: wait for credit for one step of all rows. Pace `realtime`: at once. False while there is no room to keep a step."""
         if self._may_step_now():
             return True
         self._link.wake(hurry=True)  # credit comes with acknowledgements: unsent steps must go out first
         with self._state.stepping:
             return self._state.stepping.wait_for(self._may_step_now, timeout)
+
+    def no_room(self) -> str:
+        """Why the next step could not be kept, in words; empty if it can. Steps that wait for room are written first."""
+        state = self._state
+        if state.spool is None:
+            return ""
+        written = self._write_waiting()
+        why = state.spool.no_room(self._group_bytes) or ("" if written else f"the disk of the spool {self.config.spool} takes no more")
+        return f"standing still until steps can be kept: {why}" if why else ""
 
     def commands(self) -> list[Command]:
         """Commands for this actor since the last call."""
@@ -154,6 +173,8 @@ class ActorClient:
         self._link.wake(hurry=True)
         while self._link.alive and state.kept > state.acknowledged and time.monotonic() < deadline:
             time.sleep(0.005)
+        if not self._write_waiting():
+            self._drop(sum(steps for _, steps in self._waiting), f"there was no room for them in {self.config.spool} when the actor ended")
         state.closing = True
         self._link.stop()
         state.outbox.close()
@@ -164,20 +185,35 @@ class ActorClient:
         if state.spool is None or state.welcome is None:
             raise RuntimeError("connect first: a spool belongs to a run")
         state.sent += steps
-        fits = all(len(record.data) <= state.welcome.record_bytes for record in records)
-        if fits and state.spool.append(records):
-            state.kept += steps
+        if any(len(record.data) > state.welcome.record_bytes for record in records):
+            self._drop(steps, "they are larger than any step of this task")
+        elif len(self._waiting) >= MAX_WAITING:
+            self._drop(steps, f"there is no room for them in {self.config.spool}")
         else:
-            self._drop(steps, fits)
+            self._group_bytes = max(self._group_bytes, sum(len(record.data) for record in records))
+            self._waiting.append((records, steps))
+            self._write_waiting()
         self._link.wake()
 
-    def _drop(self, steps: int, fits: bool) -> None:
-        state, config = self._state, self.config
+    def _write_waiting(self) -> bool:
+        """Write what waits for room, in its order; False if something still has to wait."""
+        state = self._state
+        while self._waiting and state.spool is not None:
+            records, steps = self._waiting[0]
+            if not state.spool.append(records):
+                return False
+            state.kept += steps
+            self._waiting.popleft()
+            self._link.wake()
+        return True
+
+    def _drop(self, steps: int, why: str) -> None:
+        state = self._state
         before, state.dropped = state.dropped, state.dropped + steps
         if before // 1000 != state.dropped // 1000 or not before:  # the first one, and then every thousandth
-            full = f"the spool {config.spool} is full ({config.spool_limit:,} bytes, or its disk)"
-            why = full if fits else "they are larger than any step of this task"
             self._say(f"[ACTOR] STEPS ARE LOST: {state.dropped:,} so far, because {why}. Problem with the hub: {state.problem or 'none'}")
 
     def _may_step_now(self) -> bool:
+        if self.no_room():
+            return False
         return self.pace == "realtime" or self._state.kept + self.rows <= self._state.allowed_steps

@@ -35,7 +35,7 @@ class ClientConfig:
     spool: Path
     """Folder for steps that are not acknowledged yet."""
     spool_limit: int = 2**30
-    """Bytes."""
+    """Bytes. When they are used up, the actor makes no step until there is room again."""
     fsync: bool = False
     """Wait for the disk after every write: steps then survive a loss of power, not only the death of the process."""
     ca: Path | None = None
@@ -60,7 +60,7 @@ class ClientStatus:
     unacknowledged: int
     spool_bytes: int
     dropped: int
-    """Steps that did not fit into the spool: lost."""
+    """Steps that could not be kept: lost."""
     rejected: int
     """Steps that the hub stored as rejected."""
     left_behind: int

@@ -33,7 +33,7 @@ from tandem.link.messages import (
     Welcome,
     parse,
 )
-from tandem.link.spool import Spool, leftovers
+from tandem.link.spool import UNREAD, Spool, leftovers, nobodys
 from tandem.types import PolicySnapshot, Spec
 
 LINGER_S = {"realtime": 0.1, "fast": 0.002}
@@ -200,6 +200,9 @@ class LinkThread:
         for leftover in leftovers(config.spool, answer.run):
             self._say(f"[ACTOR] sending {leftover.size:,} bytes of steps that '{leftover.about.get('name')}' left behind")
             state.outbox.add(leftover, own=False)
+        if state.welcome is None:
+            for folder in nobodys(config.spool):
+                self._say(f"[ACTOR] the steps in {folder} are kept, not sent: its about.json is damaged, so their run is not known")
         state.outbox.rewind()
         state.welcome = answer
         state.allowed_steps = state.acknowledged
@@ -319,9 +322,12 @@ class LinkThread:
         outbox = self._state.outbox
         assert self._state.welcome is not None
         group = outbox.next_group(self._state.welcome)
-        while outbox.torn:
-            spool = outbox.torn.pop()
-            self._say(f"[ACTOR] the last {spool.torn} bytes in {spool.folder} are an incomplete step: its process died while writing")
+        for folder, gap in outbox.gaps:
+            self._say(
+                f"[ACTOR] {gap.size} bytes in {folder}/{gap.segment:08d}.rec could not be read ({gap.why}). The steps around them are "
+                f"sent; the file is kept in {folder.parent / UNREAD}"
+            )
+        outbox.gaps.clear()
         return None if group is None else group.pack()
 
     def _statistics(self, now: float) -> bytes:

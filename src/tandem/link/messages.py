@@ -14,6 +14,7 @@ The header is small, so that a hostile one cannot fill the memory; the payload i
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -310,7 +311,13 @@ class OtherProtocol(BadFrame):
 def pack_policy(snapshot: PolicySnapshot) -> bytes:
     """A policy as it is stored in the run folder and sent to actors."""
     header = {"version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash, "network": snapshot.kind}
+    header["checksum"] = _policy_sum(snapshot)
     return make_frame("policy", header, pack({name: np.asarray(value) for name, value in snapshot.parameters.items()}))
+
+
+def _policy_sum(snapshot: PolicySnapshot) -> int:
+    """Covers what the hash of the parameters does not."""
+    return zlib.crc32(f"{snapshot.version} {snapshot.learner_step} {snapshot.kind} {snapshot.hash}".encode())
 
 
 def parse_policy(data: bytes) -> PolicySnapshot:
@@ -336,4 +343,6 @@ def _parse_policy(fields: Mapping[str, Any], payload: bytes) -> PolicySnapshot:
         raise BadFrame(f"policy {version}: {problem}"[:MAX_TEXT]) from None
     if not isinstance(expected, str) or snapshot.hash != expected:
         raise BadFrame(f"policy {version} has the hash {snapshot.hash}, the sender said {shown(expected)}: damaged on the way")
+    if fields.get("checksum", _policy_sum(snapshot)) != _policy_sum(snapshot):  # earlier versions send none
+        raise BadFrame(f"policy {version}: the checksum of its header does not match: damaged on the way")
     return snapshot

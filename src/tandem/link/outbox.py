@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from pathlib import Path
 
 from tandem.link.messages import Welcome
-from tandem.link.spool import Leftover, Position, Spool
+from tandem.link.spool import Gap, Leftover, Position, Spool
 from tandem.link.steps import EPISODE_END, GROUP_BYTES, MAX_RECORDS, Steps
 
 MAX_GROUPS_UNDER_WAY = 4
@@ -58,8 +59,8 @@ class Outbox:
         self._group = 0
         self.last_was_full = False
         """The last group was large: there may be more to send at once."""
-        self.torn: list[Leftover | Spool] = []
-        """Spools whose last record was incomplete, since the caller last emptied this list."""
+        self.gaps: list[tuple[Path, Gap]] = []
+        """What could not be read, and in which spool, since the caller last emptied this list."""
 
     @property
     def left_behind(self) -> int:
@@ -94,11 +95,11 @@ class Outbox:
                 return None
             self._readers.remove(reader)  # to the end: a busy actor does not hold up spools that others left behind
             self._readers.append(reader)
+            known = len(reader.spool.gaps)
             records, reader.sent = reader.spool.read(reader.sent, MAX_RECORDS, GROUP_BYTES)
+            self.gaps += [(reader.spool.folder, gap) for gap in reader.spool.gaps[known:]]
             if records:
                 break
-            if reader.spool.torn:
-                self.torn.append(reader.spool)
             self.release()
         self._group += 1
         reader.groups_under_way += 1

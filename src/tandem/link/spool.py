@@ -2,14 +2,19 @@
 
     SPOOL/<process>/lock          held (flock) as long as the process lives: a free lock means that the spool was left behind
                     about.json    the run it belongs to; its steps are never sent to another run
-                    00000001.rec  records, oldest file first: length, checksum, source, seq, the packed step
+                    00000001.rec  records, oldest file first: checksum, sizes, seq, source, the packed step
+    SPOOL/unread/                 files with something in them that could not be read, each with its reason in a .txt file
 
 The control loop appends. Another thread reads, and removes files in which every record is acknowledged. They need no common lock:
 one moves the end, the other the beginning. Records are read back from the file, so memory is bounded.
+
+A damaged record costs itself only. Every record has a checksum over its sizes and its content, so the next whole record is found by
+trying every byte behind the damage. A file in which something could not be read is never deleted: it is moved to `unread`.
 """
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import fcntl
 import json
@@ -22,13 +27,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tandem.errors import StorageFull
-from tandem.link.steps import Record
+from tandem.link.fields import COUNT_LIMIT, MAX_NAME
+from tandem.link.steps import EPISODE_END, Record
 
 SEGMENT_BYTES = 4 * 2**20
 """A file is not appended to beyond this."""
 _CHECKSUM = struct.Struct("<I")
 _SIZES = struct.Struct("<IHq")
 _HEADER_SIZE = _CHECKSUM.size + _SIZES.size
+_DISK_ROOM = 64 * 2**10
+"""Bytes that are left free on the disk: a file also needs room for its name and its table of blocks."""
+_MAX_SOURCE = 4 * MAX_NAME
+"""Bytes of a source's name in UTF-8."""
+UNREAD = "unread"
+"""The folder beside the spools, for files in which something could not be read."""
 
 
 class Position(NamedTuple):
@@ -36,6 +48,15 @@ class Position(NamedTuple):
 
     segment: int
     offset: int
+
+
+class Gap(NamedTuple):
+    """Bytes of a file that are no whole record."""
+
+    segment: int
+    offset: int
+    size: int
+    why: str
 
 
 class Spool:
@@ -57,10 +78,12 @@ class Spool:
         """A new spool. It is locked before it gets its name, so that no other process takes it for one left behind."""
         hidden, folder = root / f".{name}", root / name
         try:
-            hidden.mkdir(parents=True)
+            root.mkdir(0o700, parents=True, exist_ok=True)
+            hidden.mkdir(0o700)
             (hidden / "lock").touch(0o600)
             lock = _lock(hidden)
             assert lock is not None
+            (hidden / "about.json").touch(0o600)
             (hidden / "about.json").write_text(json.dumps(dict(about)))
             os.rename(hidden, folder)
             return cls(folder, lock, limit, fsync)
@@ -68,13 +91,23 @@ class Spool:
             raise StorageFull(f"cannot make the spool {folder}: {problem.strerror}. Give the actor another folder for its spool.") from None
 
     @property
-    def torn(self) -> int:
-        return self._reader.torn
+    def gaps(self) -> list[Gap]:
+        """What could not be read so far."""
+        return self._reader.gaps
 
     @property
     def bytes(self) -> int:
         """Bytes on the disk, acknowledged or not: files are removed as a whole."""
         return self._written - self._freed
+
+    def no_room(self, size: int) -> str:
+        """Why a group of so many bytes could not be appended now, in words; empty if it could."""
+        if self.bytes + size > self.limit:
+            return f"the spool {self.folder.parent} is full (at most {self.limit:,} bytes: --spool-limit)"
+        disk = os.fstatvfs(self._file)
+        if disk.f_blocks and disk.f_bavail * disk.f_frsize < 2 * size + _DISK_ROOM:
+            return f"the disk of the spool {self.folder.parent} is full"
+        return ""
 
     def append(self, records: Sequence[Record]) -> bool:
         """Write all records, or none if they do not fit (the limit, or the disk). Never waits for the network."""
@@ -88,6 +121,14 @@ class Spool:
             except OSError:
                 return False
             segment, offset = segment + 1, 0
+        if not self._write(data, offset):
+            return False
+        self._written += len(data)
+        self.end = Position(segment, offset + len(data))  # last: everything before it is complete
+        return True
+
+    def _write(self, data: builtins.bytes, offset: int) -> bool:
+        """All of it onto the disk, or nothing."""
         try:
             if os.pwrite(self._file, data, offset) != len(data):
                 raise OSError("only a part was written")
@@ -97,8 +138,6 @@ class Spool:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, offset)  # else the next write leaves a part of it behind
             return False
-        self._written += len(data)
-        self.end = Position(segment, offset + len(data))  # last: everything before it is complete
         return True
 
     def read(self, start: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
@@ -111,7 +150,8 @@ class Spool:
             path = _segment_path(self.folder, segment)
             with contextlib.suppress(FileNotFoundError):
                 size = path.stat().st_size
-                path.unlink()
+                if _set_aside(self.folder, [gap for gap in self.gaps if gap.segment == segment]):
+                    path.unlink(missing_ok=True)
                 self._freed += size
         self.start = position
 
@@ -121,11 +161,11 @@ class Spool:
         return self.start == self.end
 
     def close(self) -> None:
-        """Release it. An empty spool is removed; otherwise it stays for the next actor."""
+        """Release it. A spool in which everything is acknowledged is removed; otherwise it stays for the next actor."""
         empty = self.empty
         os.close(self._file)
         self._reader.close()
-        if empty:
+        if empty and _set_aside(self.folder, self.gaps):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
 
@@ -152,17 +192,19 @@ class Leftover:
         """Bytes, when it was found."""
 
     @property
-    def torn(self) -> int:
-        return self._reader.torn
+    def gaps(self) -> list[Gap]:
+        """What could not be read so far."""
+        return self._reader.gaps
 
     def read(self, start: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
         """As `Spool.read`. A record that was being written when the process died is incomplete and ends its file."""
         return self._reader.read(start, self.end, max_records, max_bytes)
 
     def remove(self) -> None:
-        """Everything in it is acknowledged."""
+        """Everything that could be read is acknowledged. Files with something else in them are moved to `unread` first."""
         self._reader.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if _set_aside(self.folder, self.gaps):
+            shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
 
     def close(self) -> None:
@@ -179,6 +221,37 @@ def leftovers(root: Path, run: str) -> Iterator[Leftover]:
         lock = _lock(folder)
         if lock is not None:
             yield Leftover(folder, lock)
+
+
+def nobodys(root: Path) -> list[Path]:
+    """Spools that were left behind and whose `about.json` cannot be read: nobody knows to which run their steps belong."""
+    folders = [folder for folder in (root.iterdir() if root.is_dir() else []) if any(folder.glob("*.rec")) and not _about(folder)]
+    return sorted(folder for folder in folders if folder.name != UNREAD and not folder.name.startswith("."))
+
+
+def _set_aside(folder: Path, gaps: Sequence[Gap]) -> bool:
+    """Move the files with gaps out of a spool that is about to be removed; False if one of them cannot be moved, and must stay."""
+    try:
+        for segment in sorted({gap.segment for gap in gaps}):
+            path = _segment_path(folder, segment)
+            if not path.exists():
+                continue
+            aside = folder.parent / UNREAD
+            aside.mkdir(0o700, exist_ok=True)
+            kept = aside / f"{folder.name}_{path.name}"
+            os.rename(path, kept)
+            with contextlib.suppress(OSError):  # a full disk: the file itself matters more than its reason
+                kept.with_suffix(".txt").write_text(_reasons(kept, _about(folder), [gap for gap in gaps if gap.segment == segment]))
+    except OSError:
+        return False
+    return True
+
+
+def _reasons(path: Path, about: Mapping[str, Any], gaps: Sequence[Gap]) -> str:
+    lines = [f"{path.name}: steps of the actor '{about.get('name')}' for the run {about.get('run')}. Not all of it could be read:"]
+    lines += [f"  {gap.size} bytes from byte {gap.offset} on: {gap.why}" for gap in gaps]
+    lines += ["Every other step in this file was sent to the learner. Nothing reads this file again; remove it when you like."]
+    return "\n".join([*lines, ""])
 
 
 def _about(folder: Path) -> dict[str, Any]:
@@ -223,43 +296,49 @@ class _Reader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._segment, self._file = 0, -1
-        self.torn = 0
-        """Bytes of an incomplete record: the process died while writing it."""
+        self.gaps: list[Gap] = []
 
     def read(self, start: Position, end: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
-        records: list[Record] = []
-        while not records and start < end:
+        while start < end:
             last = start.segment == end.segment
-            data = self._bytes(start, end.offset if last else None, max_records, max_bytes)
-            records, used = _decode(data, max_records)
-            if records:
-                return records, Position(start.segment, start.offset + used)
-            self.torn += len(data)
-            start = end if last else Position(start.segment + 1, 0)
-        return records, start
+            following = end if last else Position(start.segment + 1, 0)
+            try:
+                left = self._size(start.segment, end.offset if last else None) - start.offset
+                records, used = _decode(self._bytes(start.offset, left, max_records, max_bytes), max_records)
+                if records:
+                    return records, Position(start.segment, start.offset + used)
+                skipped = self._skip(start, left) if left > 0 else left
+                start = Position(start.segment, start.offset + skipped) if skipped < left else following
+            except OSError as problem:  # the disk does not give it back
+                self._note(Gap(start.segment, start.offset, 0, f"the rest of the file cannot be read: {problem.strerror}"))
+                start = following
+        return [], start
 
-    def _bytes(self, start: Position, stop: int | None, max_records: int, max_bytes: int) -> bytes:
+    def _skip(self, start: Position, left: int) -> int:
+        """How many bytes to the next whole record, or to the end; they are noted as a gap."""
+        data = os.pread(self._file, left, start.offset)
+        skipped = next((offset for offset in range(1, len(data)) if _record_at(data, offset) is not None), left)
+        cut = skipped == left and _whole(data) > left
+        why = "an incomplete record; its process died while writing it" if cut else "the checksum does not match: damaged on the disk"
+        self._note(Gap(start.segment, start.offset, skipped, why))
+        return skipped
+
+    def _note(self, gap: Gap) -> None:
+        if gap not in self.gaps:  # after a reconnect it is read again
+            self.gaps.append(gap)
+
+    def _bytes(self, offset: int, left: int, max_records: int, max_bytes: int) -> bytes:
         """About as many bytes as hold that many records, at least one whole record."""
-        if not self._select(start.segment):
-            return b""
-        left = (os.fstat(self._file).st_size if stop is None else stop) - start.offset
-        header = os.pread(self._file, min(left, _HEADER_SIZE), start.offset)
-        if len(header) < _HEADER_SIZE:
-            return header
-        size, source_size, _ = _SIZES.unpack_from(header, _CHECKSUM.size)
-        whole = _HEADER_SIZE + source_size + size
-        return os.pread(self._file, min(left, max(whole, min(whole * max_records, max_bytes))), start.offset)
+        whole = _whole(os.pread(self._file, max(0, min(left, _HEADER_SIZE)), offset))
+        return os.pread(self._file, max(0, min(left, max(whole, min(whole * max_records, max_bytes)))), offset)
 
-    def _select(self, segment: int) -> bool:
-        if segment == self._segment:
-            return self._file >= 0
-        self.close()
-        try:
+    def _size(self, segment: int, known: int | None) -> int:
+        """Bytes of a file that may be read; `known` if it is still written to."""
+        if segment != self._segment:
+            self.close()
             self._file = os.open(_segment_path(self._folder, segment), os.O_RDONLY)
-        except FileNotFoundError:
-            self._file = -1
-        self._segment = segment
-        return self._file >= 0
+            self._segment = segment
+        return os.fstat(self._file).st_size if known is None else known
 
     def close(self) -> None:
         if self._file >= 0:
@@ -268,17 +347,36 @@ class _Reader:
 
 
 def _decode(data: bytes, max_records: int) -> tuple[list[Record], int]:
-    """The complete records at the beginning of `data`, and how many bytes they take."""
+    """The whole records at the beginning of `data`, and how many bytes they take."""
     records: list[Record] = []
     offset = 0
-    view = memoryview(data)
-    while len(records) < max_records and offset + _HEADER_SIZE <= len(data):
-        (checksum,) = _CHECKSUM.unpack_from(data, offset)
-        size, source_size, seq = _SIZES.unpack_from(data, offset + _CHECKSUM.size)
-        start = offset + _HEADER_SIZE
-        middle, stop = start + source_size, start + source_size + size
-        if stop > len(data) or zlib.crc32(view[offset + _CHECKSUM.size : stop]) != checksum:
+    while len(records) < max_records:
+        found = _record_at(data, offset)
+        if found is None:
             break
-        records.append(Record(data[start:middle].decode(), seq, data[middle:stop]))
-        offset = stop
+        record, offset = found
+        records.append(record)
     return records, offset
+
+
+def _whole(header: bytes) -> int:
+    """Bytes of a record, by its header; those of a header where it is incomplete."""
+    if len(header) < _HEADER_SIZE:
+        return _HEADER_SIZE
+    size, source_size, _ = _SIZES.unpack_from(header, _CHECKSUM.size)
+    return _HEADER_SIZE + source_size + size
+
+
+def _record_at(data: bytes, offset: int) -> tuple[Record, int] | None:
+    """The whole record that begins here, and where it ends; None if there is none."""
+    start = offset + _HEADER_SIZE
+    if start > len(data):
+        return None
+    size, source_size, seq = _SIZES.unpack_from(data, offset + _CHECKSUM.size)
+    middle, stop = start + source_size, start + source_size + size
+    if stop > len(data) or not 0 < source_size <= _MAX_SOURCE or not EPISODE_END <= seq < COUNT_LIMIT:
+        return None
+    (checksum,) = _CHECKSUM.unpack_from(data, offset)
+    if zlib.crc32(memoryview(data)[offset + _CHECKSUM.size : stop]) != checksum:
+        return None
+    return Record(data[start:middle].decode(errors="replace")[:MAX_NAME], seq, data[middle:stop]), stop

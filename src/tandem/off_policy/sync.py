@@ -23,6 +23,7 @@ from tandem.off_policy.saving import restore, save
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
 from tandem.runs.campaign import Watch
+from tandem.runs.checkpoint import restoring
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.loggers import WandB
@@ -68,7 +69,8 @@ def train(
             spec=spec,
         )
         if resume:
-            _restore(trainer, actor, journal)
+            with restoring(run.checkpoints):
+                _restore(trainer, actor, journal)
         else:
             _begin(trainer, actor, start)
         with interruptible(trainer):

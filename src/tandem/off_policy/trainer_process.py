@@ -19,6 +19,7 @@ from tandem.off_policy.saving import restore, save
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
 from tandem.runs.campaign import Watch
+from tandem.runs.checkpoint import restoring
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.stopping import interruptible
@@ -41,7 +42,8 @@ def run_trainer(
         trainer.campaign.watch = watch or trainer.campaign.watch
         loop = TrainerLoop(trainer, link)
         if run.has_checkpoint():
-            loop.restore()
+            with restoring(run.checkpoints):
+                loop.restore()
         else:
             loop.begin(init_from)
         with interruptible(trainer):

@@ -30,7 +30,7 @@ from tandem.on_policy.display import Times, iteration_block
 from tandem.on_policy.mirror import mirror_for
 from tandem.runs.broken import keep_batch, keep_simulation
 from tandem.runs.campaign import Campaign, StopRules, Watch
-from tandem.runs.checkpoint import write_checkpoint
+from tandem.runs.checkpoint import restoring, write_checkpoint
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
@@ -237,7 +237,8 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
         parts.campaign.watch = watch or parts.campaign.watch
         try:
             if resume:
-                parts.restore()
+                with restoring(parts.run.checkpoints):
+                    parts.restore()
             else:
                 run.event("started", seed=config.seed, **this_machine())
                 parts.collector.begin()

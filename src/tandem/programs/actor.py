@@ -84,7 +84,7 @@ class ActorArgs:
     spool: Path = DEFAULT_SPOOL
     """Folder where steps are kept until the learner has received them."""
     spool_limit: int = 2**30
-    """Bytes that may wait in the spool; when it is full, the oldest steps are kept."""
+    """Bytes that may wait in the spool; when it is full, no step is made until the learner has taken some."""
     latch: Path | None = None
     """Folder in which this machine remembers that a robot must stand still. Default: `latch` beside the spool that is given, else
     ~/.local/state/tandem/latch."""

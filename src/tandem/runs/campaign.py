@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tandem.errors import EnvironmentTaken, SpecMismatch, StorageFull
-from tandem.runs.checkpoint import Checkpoint, newest_checkpoint, read_checkpoint, read_policy, write_policy
+from tandem.runs.checkpoint import Checkpoint, read_policy, resume_from, write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
@@ -163,11 +163,15 @@ class Campaign:
     # ---- resuming
 
     def newest_checkpoint(self) -> Checkpoint:
-        """To resume from; one of another spec is refused."""
-        checkpoint = read_checkpoint(newest_checkpoint(self.run.checkpoints))
+        """To resume from: the newest that is whole. One of another spec is refused."""
+        checkpoint = resume_from(self.run.checkpoints, self._warn)
         if checkpoint.meta["spec_hash"] != self.spec.hash:
             raise SpecMismatch(f"run {self.run.path} was trained on another spec: {'; '.join(self.spec.difference(self.run.spec))}")
         return checkpoint
+
+    def _warn(self, problem: str) -> None:
+        self._say(problem)
+        self.run.event("checkpoint_damaged", problem=problem)
 
     def state(self) -> dict[str, Any]:
         return dataclasses.asdict(self.progress)

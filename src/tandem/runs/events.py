@@ -9,6 +9,7 @@ from __future__ import annotations
 EVENTS = {
     "started": "A new run. Where and with what: seed, host, cores, version, transitions of the demonstrations.",
     "resumed": "A run was continued from a checkpoint; `exact` if also the simulations were. With the configuration it goes on with.",
+    "checkpoint_damaged": "A checkpoint could not be used, or checked; what was wrong with it, and where the run went on instead.",
     "published": "A policy was published for the actors: version, hash, learner step.",
     "discarded": "A person threw episodes away after something was learned from them.",
     "rolled_back": "The learner went back to its last good state: a metric was not finite, or a Q value impossible.",
