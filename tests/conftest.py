@@ -47,6 +47,7 @@ SLOW = (
     "programs/test_person_processes.py",
     "programs/test_processes.py",
     "programs/test_serve.py",
+    "programs/test_standing_still.py",
     "programs/test_teaching.py",
     "teleop/test_devices.py::test_a_missing_package_is_named_with_what_to_install",
     "teleop/test_own_operator.py",

@@ -159,6 +159,21 @@ class TaskEnvContract:
         assert not problems, problems
         env.close()
 
+    def halts(self, env: TaskEnv) -> int | None:
+        """How often robots behind this environment were halted, all rows together; None for a simulation, which has nothing to halt."""
+        del env
+        return None
+
+    def test_env_halt_reaches_the_robot_of_every_row_and_the_next_step_goes_on(self) -> None:
+        env = self.make_env(self.rows())
+        env.reset(seeds=range(env.num_envs))
+        before = self.halts(env)
+        env.halt("a test")
+        if before is not None:
+            assert self.halts(env) == before + env.num_envs, "a wrapper does not forward halt, or not to every row"
+        self.check_observation(env, env.step(self.env_actions(env)[0]).observation)
+        env.close()
+
     def test_env_a_saved_state_continues_bit_for_bit(self) -> None:
         env, other = self.make_env(self.rows()), self.make_env(self.rows())
         if not env.capabilities.saves:

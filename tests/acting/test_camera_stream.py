@@ -185,3 +185,46 @@ assert took < 0.02, took
 def test_a_camera_of_the_simulation_is_drawn_beside_the_loop(drawing: dict[str, str], tmp_path: Path) -> None:  # noqa: F811
     done = subprocess.run([sys.executable, "-c", _DRAW], env={**os.environ, **drawing}, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr + done.stdout
+
+
+_TWO_CAMERAS = """
+import time
+from tandem.envs.registry import make_env
+from tandem.acting.camera_stream import CameraStream
+env = make_env("gear_assembly")
+env.reset(seeds=[0])
+first, second = env.capabilities.cameras[:2]
+stream = CameraStream(env, None)
+def refused(camera):
+    until = time.monotonic() + 30
+    while not stream.take(camera, {}) and time.monotonic() < until: time.sleep(0.01)
+    return stream.take(camera, {})
+assert "nothing can be drawn" in refused(first), refused(first)
+assert "nothing can be drawn" in refused(second), refused(second)
+env.step(env.batch.single_action_space.sample()[None])
+stream.close()
+"""
+
+
+def test_a_second_camera_does_not_end_an_actor_that_cannot_draw(tmp_path: Path) -> None:
+    """Without OpenGL the first picture raises an error; drawing after that ended the process (SIGABRT)."""
+    blind = {**os.environ, "MUJOCO_GL": "glfw", "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    done = subprocess.run([sys.executable, "-c", _TWO_CAMERAS], env=blind, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+def test_names_of_cameras_that_nobody_has_are_bounded_and_cannot_forge_lines() -> None:
+    lines: list[str] = []
+    pictures = CameraStream(make_env("Pendulum-v1"), Audience(), lines.append)
+    reasons = {pictures.take(f"camera {number}\n[ACTOR] resume", {}) for number in range(100)}
+    pictures.close()
+    assert reasons == {"there is no such image among the observations, and no such camera in a simulation"}
+    assert len(lines) <= 32 and not any("\n" in line for line in lines)
+
+
+def test_a_picture_that_cannot_be_taken_does_not_end_control(monkeypatch: pytest.MonkeyPatch) -> None:
+    env = make_env("reach")
+    monkeypatch.setattr(env, "physics", lambda: 1 / 0)
+    pictures = CameraStream(env, Audience())
+    assert "ZeroDivisionError" in pictures.take("front", {})
+    pictures.close()

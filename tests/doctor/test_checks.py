@@ -98,6 +98,7 @@ def test_values_that_contain_entropy_are_not_compared_with_returns() -> None:
             seen(live=live({}), events=[{"kind": kind, "time": NOW - 50, "name": "arm"} for kind in ("actor_joined", "actor_left")]),
         ),
         ("actor_silent", seen(live=live({"last_seen_s": 8.0}))),
+        ("robot_held", seen(live=live({"standing": "stopped by a person (by Ada, 2026-01-01 10:00:00 UTC)"}))),
         ("policies_not_applied", seen(live=live({"version": 1, "lag_versions": 9, "lag_s": 30.0}))),
         ("policy_lag", seen(live=live({"version": 4, "lag_versions": 6, "lag_s": 6.0}))),
         ("no_steps", seen(live=live(clocks={"actor_steps_per_s": 0.0}))),

@@ -9,11 +9,13 @@ import gymnasium
 import numpy as np
 import pytest
 
-from tandem.envs.foreign import GymnasiumEnv
-from tandem.envs.registry import make_env
-from tandem.envs.task_env import Capabilities, TaskEnv
+from tandem.envs.autoreset import AutoresetEnv
+from tandem.envs.foreign import ForeignBatch, GymnasiumEnv
+from tandem.envs.registry import make_batch, make_env
+from tandem.envs.single import SingleEnv
+from tandem.envs.task_env import Capabilities, HaltPlan, TaskEnv
 from tandem.envs.wrappers import ToolFrame
-from tandem.errors import RenderingUnavailable
+from tandem.errors import ConfigError, RenderingUnavailable
 from tandem.layouts import ActionLayout
 from tandem.testing import TaskEnvContract
 from tandem.types import Continuous, Entry, Observation, Spec, Step
@@ -33,15 +35,59 @@ class TestGymnasiumsMujoco(TaskEnvContract):
 
 
 class TestCounter(TaskEnvContract):
-    """It reports executed actions."""
+    """It reports executed actions, and can be halted; `halt` is found through Gymnasium's own wrappers."""
 
     def make_env(self, num_envs: int) -> TaskEnv:
-        return GymnasiumEnv("counter", [Counter() for _ in range(num_envs)])
+        self.robots = [Counter() for _ in range(num_envs)]
+        return GymnasiumEnv("counter", [gymnasium.wrappers.TimeLimit(robot, 100) for robot in self.robots])
+
+    def halts(self, env: TaskEnv) -> int:
+        return sum(robot.halts for robot in self.robots)
 
 
 class TestToolFrame(TaskEnvContract):
     def make_env(self, num_envs: int) -> TaskEnv:
-        return ToolFrame(make_env("gear_assembly", num_envs))
+        inner, self.reasons = make_env("gear_assembly", num_envs), []
+        inner.halt = lambda reason: self.reasons.extend([reason] * num_envs)
+        return ToolFrame(inner)
+
+    def halts(self, env: TaskEnv) -> int:
+        return len(self.reasons)
+
+
+def test_halt_reaches_every_robot_through_single_autoreset_and_vector_environments() -> None:
+    robots = [Counter(), Counter()]
+    AutoresetEnv(GymnasiumEnv("counter", robots)).halt("a test")
+    SingleEnv(GymnasiumEnv("counter", robots[:1])).halt()
+    assert [robot.halts for robot in robots] == [2, 1]
+    gymnasium.register("Halted-v0", Counter, max_episode_steps=10)
+    try:
+        batch = make_batch("Halted-v0", 3)
+        batch.halt("a test")
+        assert isinstance(batch, ForeignBatch) and isinstance(batch.rows, gymnasium.vector.SyncVectorEnv)
+        assert [env.get_wrapper_attr("halts") for env in batch.rows.envs] == [1, 1, 1]
+        batch.close()
+    finally:
+        gymnasium.registry.pop("Halted-v0")
+
+
+def test_a_row_that_cannot_be_halted_keeps_no_other_from_it() -> None:
+    robots = [Counter(), Counter(), Counter()]
+    robots[1].halt = lambda: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        GymnasiumEnv("counter", robots).halt("a test")
+    assert robots[0].halts == robots[2].halts == 1
+
+
+def test_a_program_that_halts_from_outside_is_a_list_of_words() -> None:
+    robot = Counter()
+    assert GymnasiumEnv("counter", [robot]).capabilities.halt_plan is None
+    robot.halt_command = ["stop-arm", "--now"]
+    assert GymnasiumEnv("counter", [robot]).capabilities.halt_plan == HaltPlan(("stop-arm", "--now"))
+    for wrong in ("stop-arm --now", [], ["stop", 3]):
+        robot.halt_command = wrong
+        with pytest.raises(ConfigError, match=r"halt_command = .* expected a list of words"):
+            GymnasiumEnv("counter", [robot])
 
 
 class Slider:

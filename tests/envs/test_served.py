@@ -117,6 +117,10 @@ class TestARobot(TaskEnvContract):
     def make_env(self, num_envs: int) -> TaskEnv:
         return make_env(local("ServedRobot-v0"), num_envs)
 
+    def halts(self, env: TaskEnv) -> int:
+        halted = Path(os.environ["HALTED"])
+        return len(halted.read_text().splitlines()) if halted.exists() else 0
+
 
 def test_a_served_environment_does_what_it_does_in_this_process() -> None:
     here = GymnasiumEnv("rail", [served_worlds.Rail() for _ in range(2)])

@@ -25,7 +25,15 @@ def changed(folder: Path, old: str, new: str) -> Path:
 
 def test_axes_have_names(mapping: Mapping) -> None:
     assert mapping.axes == axis_names(6) == ("x", "y", "z", "roll", "pitch", "yaw")
-    assert axis_names(3) == ("x", "y", "z") and axis_names(4) == ("x", "y", "z", "gripper") and axis_names(2) == ("axis 0", "axis 1")
+    assert axis_names(3) == ("x", "y", "z") and axis_names(4) == ("x", "y", "z", "gripper") and axis_names(5)[4] == "axis 4"
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, [0.6]), (2, [0.6, -0.6])])
+def test_a_task_with_fewer_than_three_axes_is_steered_by_the_same_keys(size: int, expected: list[float]) -> None:
+    mapping = Mapping.load(axis_names(size))
+    np.testing.assert_allclose(mapping.axes_from_keys({"KeyW", "KeyD", "KeyR"}), expected, atol=1e-6)
+    np.testing.assert_allclose(mapping.axes_from_pad([1, -1, 0, 0], []), expected, atol=1e-6)
+    assert {"device": "keyboard", "input": "KeyW", "does": "+x"} in mapping.table()
 
 
 def test_keys_add_up_and_opposite_ones_cancel(mapping: Mapping) -> None:

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from tandem.envs.registry import make_env, registered
-from tandem.envs.task_env import TaskEnv
+from tandem.envs.task_env import TaskEnv, ending
 from tandem.errors import EpisodeLost
 from tandem.types import Observation
 
@@ -88,16 +88,16 @@ def evaluate(
     """
     rows = MAX_ROWS if registered(task) is not None else 1  # a Gymnasium environment is stepped alone, and made once
     env, parts = None, []
-    for start in range(0, len(seeds), rows):
-        chosen = seeds[start : start + rows]
-        if env is None or env.num_envs != len(chosen):
-            env = make_env(task, len(chosen))
-            accept(env)
-        parts.append(_evaluate_again_if_lost(env, act, chosen, turn))
-        if enough(start + len(chosen)):
-            break
-    if env is not None:
-        env.close()
+    with contextlib.ExitStack() as at_the_end:
+        for start in range(0, len(seeds), rows):
+            chosen = seeds[start : start + rows]
+            if env is None or env.num_envs != len(chosen):
+                env = make_env(task, len(chosen))
+                at_the_end.enter_context(ending(env))
+                accept(env)
+            parts.append(_evaluate_again_if_lost(env, act, chosen, turn))
+            if enough(start + len(chosen)):
+                break
     success, length, returns = (np.concatenate([getattr(part, name) for part in parts]) for name in ("success", "length", "returns"))
     return Evaluation(success, length, returns, any(part.success_known for part in parts))
 

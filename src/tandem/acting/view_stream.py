@@ -17,6 +17,8 @@ LAPSE_S = 3.0
 MAX_HZ = 20.0
 _STANDING_HZ = 4.0
 """Rate while nothing moves, unless the state or the notice has changed."""
+_MOST_NAMES = 32
+"""Cameras without pictures that a page is told about: names come from viewers, who may ask for any."""
 _MAX_NUMBERS = 16
 """Largest observation entry that is shown as numbers."""
 
@@ -93,7 +95,7 @@ class ViewStream:
 
     def _look_through(self, camera: str) -> None:
         why = self._take_picture(camera, self._actor.observation)[:MAX_TEXT]
-        if why and camera not in self._no_picture:
+        if why and camera not in self._no_picture and len(self._no_picture) < _MOST_NAMES:
             self._no_picture[camera] = why
             self._wants_scene = True  # with the next view
 

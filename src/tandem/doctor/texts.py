@@ -424,6 +424,22 @@ TEXTS: dict[str, Text] = {
             "Actor 步数小于 `random_steps`。Learner 发布过两个策略后视为问题。",
         ),
     ),
+    "robot_held": Text(
+        ("A robot stands still until somebody says resume.", "机器人保持静止，直到有人发出 resume。"),
+        (
+            ("the actor '{actor}': {why}", "actor“{actor}”：{why}"),
+            ("robots that are held: {count}", "被保持静止的机器人数：{count}"),
+        ),
+        (
+            "A person pressed STOP or pause, the hand that steered it was lost, a limit was violated, or the file that remembers this is damaged. It is remembered on the actor's disk, so a restart does not change it.",
+            "有人按了停止或暂停、操纵连接丢失、超出限制，或记录它的文件已损坏。它保存在 actor 的磁盘上，重启不会改变它。",
+        ),
+        "tandem dashboard {run}   # look at the robot, then Continue; at the robot, with its actor stopped: tandem latch --release NAME",
+        (
+            "A connected actor reports what holds its robot (`standing` in live.json).",
+            "已连接的 actor 报告了使机器人静止的原因（live.json 中的 `standing`）。",
+        ),
+    ),
     "no_steps": Text(
         ("An actor is connected, but no steps arrive.", "actor 已连接，但没有数据到达。"),
         (

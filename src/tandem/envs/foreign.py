@@ -412,9 +412,8 @@ class ForeignBatch(VectorEnv):
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         self._low, self._high = _action_range(inner.single_action_space)
         self._layout = ActionLayout.of(self.task_spec)
-        self._halts = _halts_of(inner.envs if isinstance(inner, SyncVectorEnv) else ())
-        if not isinstance(inner, SyncVectorEnv) and callable(getattr(inner, "halt", None)):
-            self._halts = [inner.halt]  # pyright: ignore[reportAttributeAccessIssue]
+        own_halt: Any = getattr(inner, "halt", None)
+        self._halts = _halts_of(inner.envs) if isinstance(inner, SyncVectorEnv) else [own_halt] if callable(own_halt) else []
         self._success_known = self._declared.success_key is not None
 
     def reset(

@@ -9,7 +9,8 @@ asks an environment for an attribute that it may not have. `tandem.testing` has 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -153,3 +154,15 @@ class RolloutEnv(Protocol):
     def restore(self, state: dict[str, Any]) -> Observation: ...
 
     def close(self) -> None: ...
+
+
+@contextlib.contextmanager
+def ending(env: TaskEnv | RolloutEnv) -> Iterator[None]:
+    """The block uses the environment. However it ends, motion is stopped before anything else, and the environment closed."""
+    try:
+        yield
+    finally:
+        try:
+            env.halt("the program ends")
+        finally:
+            env.close()

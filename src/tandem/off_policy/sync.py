@@ -14,6 +14,7 @@ from tandem.acting.actor import Actor
 from tandem.acting.operators import DEVICES, make_operators
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_env
+from tandem.envs.task_env import ending
 from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
@@ -52,7 +53,8 @@ def train(
     # nothing above has written anything: what cannot be used leaves no folder behind
     run = RunFolder.open(path) if resume else RunFolder.create(path, "rlpd", config, spec)
     run.add_loggers(config.wandb)
-    with Journal.open(run.journal, spec, read_only=False) if resume else Journal.create(run.journal, spec) as journal, display:
+    opened = Journal.open(run.journal, spec, read_only=False) if resume else Journal.create(run.journal, spec)
+    with ending(env), opened as journal, display:
         link = InprocLink(journal)
         trainer = Trainer(config, run, spec, demos, display, link)
         trainer.campaign.watch = watch or trainer.campaign.watch
@@ -81,7 +83,6 @@ def train(
         save(trainer, actor.state())
         summary = trainer.finish(reason)
     run.close()
-    env.close()
     return summary
 
 

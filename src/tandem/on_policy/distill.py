@@ -18,6 +18,7 @@ from tandem.acting.policy import load_policy, numpy_policy
 from tandem.agents.distillation import Distillation, LabelledRollout, LossType
 from tandem.agents.ppo_config import PPOConfig
 from tandem.envs.registry import make_batch
+from tandem.envs.task_env import ending
 from tandem.errors import ConfigError
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import RNNType
@@ -237,11 +238,10 @@ def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
     run = RunFolder.create(path, "distill", args, spec)
     run.add_loggers()
     run.event("started", seed=args.config.seed, **this_machine())
-    with display:
+    with ending(env), display:
         parts = DistillRun(args.config, teacher, run, env, display)
         with interruptible(parts):
             reason = parts.loop()
         summary = parts.finish(reason)
     run.close()
-    env.close()
     return summary

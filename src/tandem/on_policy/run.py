@@ -18,7 +18,7 @@ from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.agents.symmetry import Mirror
 from tandem.envs.registry import Reward, make_batch, registered
-from tandem.envs.task_env import RolloutEnv
+from tandem.envs.task_env import RolloutEnv, ending
 from tandem.errors import ConfigError, EnvironmentFailed, NotFinite, ServedError, SimulationDiverged, TandemError
 from tandem.layouts import Layout
 from tandem.learnable import require_continuous, require_roles
@@ -232,7 +232,7 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
     # nothing above has written anything: what cannot be used leaves no folder behind
     run = RunFolder.open(path) if resume else RunFolder.create(path, "ppo", config, spec)
     run.add_loggers(config.wandb)
-    with display:
+    with ending(env), display:
         parts = OnPolicyRun(config, run, env, display)
         parts.campaign.watch = watch or parts.campaign.watch
         try:
@@ -252,7 +252,6 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
             raise _with_state_kept(parts, problem) from problem
         summary = parts.finish(reason)
     run.close()
-    env.close()
     return summary
 
 

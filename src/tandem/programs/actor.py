@@ -86,7 +86,7 @@ class ActorArgs:
     spool_limit: int = 2**30
     """Bytes that may wait in the spool; when it is full, no step is made until the learner has taken some."""
     latch: Path | None = None
-    """Folder in which this machine remembers that a robot must stand still. Default: `latch` beside the spool that is given, else
+    """Folder in which this machine remembers that a robot must stand still. Default: `latch` next to the spool that is given, else
     ~/.local/state/tandem/latch."""
     timeout: float = 10.0
     """Seconds without a message from the learner after which it counts as away."""
@@ -137,7 +137,7 @@ def act(
 
 
 def _latch_folder(args: ActorArgs) -> Path:
-    """A spool that was named belongs to a run or to a place of its own, and what holds the robot lies beside it."""
+    """A spool that was named belongs to a run or to a place of its own, and what holds the robot lies next to it."""
     return args.latch or (FOLDER if args.spool == DEFAULT_SPOOL else args.spool.parent / "latch")
 
 

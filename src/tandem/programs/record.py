@@ -15,7 +15,7 @@ from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
 from tandem.data.report import format_report, inspect
 from tandem.envs.registry import make_env, make_expert
-from tandem.envs.task_env import TaskEnv
+from tandem.envs.task_env import TaskEnv, ending
 from tandem.errors import ConfigError, DataError, EpisodeLost, PackageMissing
 from tandem.programs.page import mount_page, page_installed
 from tandem.programs.terminal import recording_bar, say
@@ -68,12 +68,10 @@ def record(
 def record_with(task: str, operator: str | Operator, demos: int, folder: Path, seed: int, quiet: bool) -> Path:
     """Demonstrations by a script or a policy, by name or made already; returns the file."""
     env = make_env(task)
-    try:
+    with ending(env):
         demonstrator = _demonstrator(operator, env, task, seed) if isinstance(operator, str) else checked(operator, env)
         with recording_bar(task, demos, quiet) as update:
             return record_demos(env, demonstrator, demos, folder, seed, on_episode=update)
-    finally:
-        env.close()
 
 
 def _demonstrator(operator: str, env: TaskEnv, task: str, seed: int) -> Operator:

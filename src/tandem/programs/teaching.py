@@ -29,6 +29,7 @@ from tandem.acting.person_reward import RewardName
 from tandem.acting.person_reward import reward_source as source_of_reward
 from tandem.acting.rewards import EnvironmentReward, Label, RewardSource
 from tandem.acting.view_stream import ViewStream
+from tandem.acting.watchdog import Halt
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.registry import make_env, registered
@@ -67,7 +68,7 @@ def teach(
 ) -> Path:
     """Record `demos` successes by a person and return the file. `mount` puts a page on the hub before it listens."""
     env = make_env(task, watched=True)
-    spec = env.spec
+    spec, halt = env.spec, Halt(env.halt, say)
     device = hand(spec)
     temporary = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
     run = RunFolder.create(temporary / "run", "recording", {}, spec)
@@ -93,6 +94,7 @@ def teach(
                 raise KeyboardInterrupt(f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}.")
             return writer.finish()
     finally:
+        halt("the recording ends")
         client.close(0.0)
         hub.stop()
         serving.join(10)
@@ -117,6 +119,7 @@ class Teacher:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self._env, self._client, self._writer, self._wanted, self._say = env, client, writer, wanted, say
+        self._halt = Halt(env.halt, say)
         self.spec = writer.spec
         self._rewards, self._auto = rewards or EnvironmentReward(), hand is not None
         layout = ActionLayout.of(self.spec)
@@ -244,6 +247,7 @@ class Teacher:
             else:
                 self._steering.let_go(holder)
         elif command in ("stop", "pause"):
+            self._halt(f"{command} by a person")
             self._stays = command == "pause" or bool(detail.get("stay"))
             self._ended = not self._stays
         elif command == "resume":

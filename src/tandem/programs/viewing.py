@@ -44,6 +44,7 @@ def play(
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
     from tandem.acting.policy import PolicyOperator
     from tandem.envs.registry import make_env, registered
+    from tandem.envs.task_env import ending
     from tandem.files import name_for_files
     from tandem.programs.evaluate import policy_for
     from tandem.programs.filming import film_episodes, show_live
@@ -61,10 +62,9 @@ def play(
     if physics is not None:
         show_live(env, physics, player, seed)
         return
-    with console.status(f"filming {episodes} episodes of {task} ({player.name})"):
+    with ending(env), console.status(f"filming {episodes} episodes of {task} ({player.name})"):
         name = f"{name_for_files(task)}_{player.name}"
         movie, strip, outcomes = film_episodes(env, player, episodes, seed, out, name, seconds)
-    env.close()
     for line in (*outcomes, f"film {movie}", f"pictures {strip}"):
         say(line)
 

@@ -17,7 +17,7 @@ def axes_of(layout: ActionLayout) -> tuple[str, ...]:
 
 def axis_names(size: int) -> tuple[str, ...]:
     """The axes of a tool that is moved and turned, by the size of the action; else by number."""
-    if size in (3, 6, 7):
+    if size in (1, 2, 3, 6, 7):
         return AXES[:size]
     return (*AXES[:3], "gripper") if size == 4 else tuple(f"axis {i}" for i in range(size))
 

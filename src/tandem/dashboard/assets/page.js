@@ -471,7 +471,7 @@ class Page {
     }
     if (!there.length) { $("stage-empty").hidden = false; text("stage-empty", this.live ? "waiting for an actor" : "This run is over. See its episodes."); }
     table($("actors"), ["actor", "steps/s", "version", "lag", "round trip", "unsent"], actors.map((actor) => [
-      actor.connected ? actor.name : `${actor.name} (left)`,
+      actor.connected ? (actor.standing ? `${actor.name} (stands still: ${actor.standing})` : actor.name) : `${actor.name} (left)`,
       short(actor.steps_per_s),
       actor.version < 0 ? "–" : number(actor.version),
       actor.lag_versions ? `${actor.lag_versions} · ${actor.lag_s.toFixed(1)} s` : "0",

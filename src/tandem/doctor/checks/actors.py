@@ -55,6 +55,15 @@ def actor_silent(records: Records) -> Finding | None:
     return Finding("actor_silent", PROBLEM, {"actor": worst.name, "silent": Seconds(worst.last_seen_s + age)})
 
 
+def robot_held(records: Records) -> Finding | None:
+    """An actor's robot stands still until somebody says resume; also after a restart, when nobody remembers why."""
+    live = _live(records)
+    held = [actor for actor in (live.connected if live is not None else ()) if actor.standing]
+    if not held:
+        return None
+    return Finding("robot_held", WARNING, {"actor": held[0].name, "why": held[0].standing, "count": len(held)})
+
+
 def policies_not_applied(records: Records) -> Finding | None:
     """Published but not used: by the actor's reports, else by the steps it sent, or by what the learner received."""
     live = _live(records)
