@@ -31,6 +31,8 @@ SLOW = (
     "doctor/test_recorded_faults.py",
     "faults",
     "link/test_trainer_end.py",
+    "link/test_floods.py",
+    "link/test_full_disk.py",
     "link/test_greeting.py",
     "link/test_hub_api.py",
     "link/test_hub_fuzz.py",

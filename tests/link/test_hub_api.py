@@ -3,6 +3,7 @@
 import json
 import re
 import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,42 @@ def test_rows_continue_from_the_given_byte(hub: HubProcess) -> None:
 def test_events_name_the_actors_that_joined(hub: HubProcess) -> None:
     joined = [row for row in hub.api("events")["rows"] if row["kind"] == "actor_joined"]
     assert (joined[0]["name"], joined[0]["by"], joined[0]["again"]) == ("left", "hub", False)
+
+
+@pytest.mark.parametrize("path", ["metrics", "events"])
+@pytest.mark.parametrize("after", ["10000000000000000000000", "-1", "x", "1.5", "1e3", "9" * 5000, "%00"])
+def test_a_byte_that_no_file_has_is_answered_in_words(hub: HubProcess, path: str, after: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        hub.api(f"{path}?after={after}")
+    with caught.value as answer:
+        assert answer.code == 400 and "whole number" in answer.read().decode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 9000,
+        b'{"command": "pause", "detail": ' + b'{"a":' * 1500 + b"1" + b"}" * 1501,
+        b'{"command": "label", "detail": {"success": 1e999}}',
+        b'{"command": "label", "detail": {"success": ' + b"9" * 5000 + b"}}",
+        b'{"command": "label", "detail": {"holder": "\\ud800"}}',
+        b'{"command": "label", "to": "\\udfff"}',
+        b'{"command": ["pause"]}',
+        b'"pause"',
+        b"[[]]",
+        b"null",
+        b"\xff",
+        b"",
+    ],
+)
+def test_a_body_that_is_no_command_is_answered_in_words(hub: HubProcess, body: bytes) -> None:
+    request = urllib.request.Request(
+        f"http://{hub.address}/api/command", data=body, headers={"Authorization": f"Bearer {hub.token}", "Content-Type": "application/json"}
+    )
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request, timeout=10)
+    with caught.value as answer:
+        assert answer.code == 422 and "not a command" in answer.read().decode()
 
 
 @pytest.mark.parametrize("query", ["metrics?after=x", "nothing"])

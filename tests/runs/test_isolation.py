@@ -4,8 +4,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tensorboardX.proto import event_pb2
 
 from tandem.errors import ConfigError, StorageFull
 from tandem.runs.display import Display
@@ -16,6 +18,7 @@ from tests.small_disk import small_disk
 from tests.waiting import wait_for
 
 SPEC = Spec("toy", {"q": Entry((2,))}, (Continuous("force", 1),), 10, 100)
+EVENTS: Any = event_pb2
 TALKS = """
 import sys
 from tandem.runs.display import Display
@@ -138,11 +141,9 @@ def test_tensorboard_can_read_what_is_written(tmp_path: Path) -> None:
     run.close()
     [file] = run.tensorboard.iterdir()
     data, found, at = file.read_bytes(), [], 0
-    from tensorboardX.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
-
     while at < len(data):  # length, its checksum, the event, its checksum
         size = int.from_bytes(data[at : at + 8], "little")
-        event = Event.FromString(data[at + 12 : at + 12 + size])
+        event = EVENTS.Event.FromString(data[at + 12 : at + 12 + size])
         found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
         at += 12 + size + 4
     assert found == [(0, "loss", 0.0), (1, "loss", 1.0), (2, "loss", 2.0)]

@@ -19,6 +19,7 @@ from tandem.dashboard.episodes import Library
 from tandem.dashboard.socket import Pages, Source
 from tandem.errors import TandemError
 from tandem.link.hub import Hub
+from tandem.link.hub_api import whole_number
 from tandem.runs.folder import RunFolder
 from tandem.runs.live import ClockView
 
@@ -65,11 +66,12 @@ def _add_routes(app: FastAPI, pages: Pages, library: Library) -> None:
     async def files() -> list[dict[str, Any]]:
         return await _answer(library.files)
 
-    async def episodes(file: str, before: int = 0, count: int = 50) -> dict[str, Any]:
-        return await _answer(library.episodes, file, before, max(1, min(count, 200)))
+    async def episodes(file: str, before: str = "0", count: str = "50") -> dict[str, Any]:
+        most = min(whole_number("count", count, lowest=1), 200)
+        return await _answer(library.episodes, file, whole_number("before", before), most)
 
-    async def episode(file: str, source: str, number: int) -> dict[str, Any]:
-        return await _answer(library.episode, file, source, number)
+    async def episode(file: str, source: str, number: str) -> dict[str, Any]:
+        return await _answer(library.episode, file, source, whole_number("number", number))
 
     app.add_api_websocket_route("/page/socket", socket)
     app.add_api_route("/page/files", files)

@@ -13,9 +13,15 @@ from dataclasses import dataclass, field
 from tandem.link.credits import Account
 from tandem.link.guard import Send
 from tandem.link.messages import Acknowledged, Command, Control, Credit, Heard, Hello, Statistics, Trouble
+from tandem.runs.isolation import Bucket
 from tandem.runs.live import ActorView
 
 MAX_COMMANDS = 64
+MESSAGES_PER_S, MESSAGES_AT_ONCE = 3000.0, 6000.0
+BYTES_PER_S, BYTES_AT_ONCE = 64 * 2.0**20, 128 * 2.0**20
+"""What one actor may send; beyond that it is read more slowly. A fast simulation sends some 1,000 messages and 15 MB a second."""
+COMMANDS_PER_S, COMMANDS_AT_ONCE = 5.0, 50.0
+"""Commands of one actor to the trainer or to others; beyond that it is disconnected."""
 _RATE_OVER_S = 5.0
 
 
@@ -47,6 +53,8 @@ class ActorConnection:
     joined_at: float
     address: str
     connected: bool = True
+    again: bool = False
+    """Its process was connected before."""
     last_seen: float = 0.0
     statistics: Statistics | None = None
     stored: int = 0
@@ -57,10 +65,15 @@ class ActorConnection:
     """Bytes of steps that arrived and are not committed yet."""
     last_group: int = 0
     rate: Rate = field(default_factory=Rate)
+    slowed: int = 0
+    """Messages that had to wait."""
+    commands_left: Bucket = field(default_factory=lambda: Bucket(COMMANDS_PER_S, COMMANDS_AT_ONCE))
 
     def __post_init__(self) -> None:
         self.account = Account(self.hello.rows)
         """Steps it may make (pace `fast`)."""
+        self._messages_left = Bucket(MESSAGES_PER_S, MESSAGES_AT_ONCE)
+        self._bytes_left = Bucket(BYTES_PER_S, BYTES_AT_ONCE)
         self._wake = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self._policy: tuple[int, bytes] | None = None
@@ -81,8 +94,15 @@ class ActorConnection:
 
     def continue_from(self, before: ActorConnection) -> None:
         """Take over the counts of an earlier connection of the same process."""
+        self.again = True
         self.stored, self.rejected, self.last_rejection, self.rate = before.stored, before.rejected, before.last_rejection, before.rate
-        self.statistics = before.statistics
+        self.statistics, self.commands_left, self.slowed = before.statistics, before.commands_left, before.slowed
+
+    def seconds_too_early(self, size: int) -> float:
+        """How long a message of so many bytes has to wait; 0 for an actor within its limits."""
+        wait = max(self._messages_left.take_later(), self._bytes_left.take_later(size))
+        self.slowed += wait > 0
+        return wait
 
     # ---- what to send, from the hub's loop
 
@@ -190,6 +210,7 @@ class ActorConnection:
             last_rejection=self.last_rejection,
             last_seen_s=round(now - self.last_seen, 3),
             connected_s=round(now - self.joined_at, 3),
+            slowed=self.slowed,
             unacknowledged=reported.unacknowledged if reported else 0,
             spool_bytes=reported.spool_bytes if reported else 0,
             dropped=reported.dropped if reported else 0,

@@ -18,6 +18,7 @@ from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -49,6 +50,10 @@ PAGE_HEADERS = [
 
 MAX_FIRST_BYTES = 64 * 2**10
 """Bytes that a connection may send before it has shown the token; request line and headers are far smaller."""
+
+
+MESSAGES_AFTER_CLOSE = 100
+"""Messages that may be under way when the hub closes a WebSocket."""
 
 
 class UnknownConnections:
@@ -108,6 +113,19 @@ def guarded_protocol(unknown: UnknownConnections) -> type[HttpToolsProtocol]:
             super().connection_lost(exc)
 
     return Guarded
+
+
+class FirmlyClosed(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, which would read and discard for ten seconds what a client sends that does not care that it was closed."""
+
+    _since_closed = 0
+
+    def send_receive_event_to_app(self) -> None:
+        self._since_closed += self.close_sent
+        if self._since_closed > MESSAGES_AFTER_CLOSE:
+            self.transport.abort()
+        else:
+            super().send_receive_event_to_app()
 
 
 class Guard:
@@ -170,7 +188,7 @@ def guarded(app: App, link: App, token: str, unknown: UnknownConnections, **more
     return uvicorn.Config(
         Guard(app, link, token, unknown),
         http=guarded_protocol(unknown),
-        ws="websockets-sansio",
+        ws=FirmlyClosed,
         ws_per_message_deflate=False,
         log_config=None,
         log_level="critical",

@@ -37,7 +37,7 @@ from tandem.link.fields import MAX_HEADER
 from tandem.link.guard import UnknownConnections, guarded
 from tandem.link.hub_actors import HubActors
 from tandem.link.hub_api import FindingsCache, add_routes
-from tandem.link.hub_config import HubConfig, HubContext, record_limit
+from tandem.link.hub_config import HubConfig, HubContext, disk_reserve, record_limit
 from tandem.link.hub_events import HubEvents
 from tandem.link.listening import LOOPBACK, Server, listen, lock_run, signals_handled_once
 from tandem.link.messages import Command
@@ -48,10 +48,14 @@ from tandem.link.trainer_end import open_journal
 from tandem.link.writer import Writer
 from tandem.runs.board import Board
 from tandem.runs.folder import RunFolder
+from tandem.runs.isolation import Bucket, Lines
 from tandem.runs.lines import append_rows, newest_rows
 from tandem.runs.live import ActorView, ClockView, HubView, JournalView, LiveView, PolicyView, RecordingView, TrainerView
 
 _SAVE_LIVE_S = 2.0
+_LINES_PER_S, _LINES_AT_ONCE = 2.0, 200.0
+_COMMANDS_PER_S, _COMMANDS_AT_ONCE = 5.0, 100.0
+"""Lines in the log, and commands in their file: what comes from outside does not fill the disk."""
 _EPISODE = "environment/episode/"
 _TAIL_BYTES = 16_384
 """The last bytes of metrics.jsonl: a few rows."""
@@ -60,7 +64,8 @@ _TAIL_BYTES = 16_384
 class Hub:
     """Serves one run folder. `serve` runs until `stop`, or SIGTERM or SIGINT in the main thread.
 
-    `clocks` and `findings` complete what the hub shows: rates and phases, and the doctor's findings.
+    `say` writes a line to a log, `warn` one that somebody must see now. `clocks` and `findings` complete what the hub shows: rates and
+    phases, and the doctor's findings.
     """
 
     def __init__(
@@ -69,6 +74,7 @@ class Hub:
         config: HubConfig = HubConfig(),  # noqa: B008 (frozen)
         *,
         say: Callable[[str], None] = lambda line: None,
+        warn: Callable[[str], None] | None = None,
         wall: Callable[[], float] = time.time,
         clocks: Callable[[ClockView], ClockView] = lambda counts: counts,
         findings: Callable[[LiveView, str], dict[str, Any]] = lambda live, language: {},
@@ -78,8 +84,21 @@ class Hub:
         self.info = info = folder.info
         self._lock = lock_run(folder)
         self._hub = HubContext(
-            config, folder.run_id, info, record_limit(info.spec), PublishedPolicy(run), HubEvents(folder, wall), say, wall
+            config,
+            folder.run_id,
+            info,
+            record_limit(info.spec),
+            PublishedPolicy(run),
+            HubEvents(folder, wall),
+            Lines(say, Bucket(_LINES_PER_S, _LINES_AT_ONCE)),
+            Lines(warn or say),
+            wall,
         )
+        self._commands_written = Bucket(_COMMANDS_PER_S, _COMMANDS_AT_ONCE)
+        self.unwritten_commands = 0
+        """Commands to the trainer that are not in `commands.jsonl`; it got them by the board."""
+        self.command_problem = ""
+        """Why the newest one is not."""
         self._token = config.token or folder.token
         self._failure: BaseException | None = None
         self._learner_rate, self._actor_rate = Rate(), Rate()
@@ -94,6 +113,7 @@ class Hub:
             stored=lambda result: self._in_loop(self._actors.stored, result),
             trouble=lambda text: self._in_loop(self._actors.storage_trouble, text),
             failed=lambda problem: self._in_loop(self._fail, problem),
+            reserve=disk_reserve(run, config.disk_reserve_mb),
         )
         self.loop: asyncio.AbstractEventLoop | None = None
         """The hub's event loop while it serves."""
@@ -224,18 +244,35 @@ class Hub:
                 actor.send_credit()
 
     def send_command(self, command: Command, asked_by: str) -> list[str]:
-        """Send a command to the trainer and the actors it is meant for; returns who got it."""
-        receivers = []
-        if command.to in ("trainer", "all") and command.command in TRAINER_COMMANDS:
-            append_rows(self.folder.commands_file, [{"time": self._hub.wall(), "from": asked_by, **command.fields()}])
-            receivers.append("trainer")
+        """Send a command to the actors and the trainer it is meant for; returns who got it.
+
+        Robots first: a stop does not wait for a disk, and a full one does not keep it back.
+        """
+        actors, trainer = [], []
         if command.command in ACTOR_COMMANDS:
             self.remote.command_passed(command)
             for actor in self._actors.connected():
                 named = command.to in ("all", "actors", actor.hello.name, actor.hello.source)
                 if named and actor.send_command(command):
-                    receivers.append(actor.hello.source)
-        return receivers
+                    actors.append(actor.hello.source)
+        if command.to in ("trainer", "all") and command.command in TRAINER_COMMANDS:
+            self._tell_trainer(command, asked_by)
+            trainer.append("trainer")
+        return [*trainer, *actors]
+
+    def _tell_trainer(self, command: Command, asked_by: str) -> None:
+        """By a line in a file; by the board where that is impossible, or so many come that they would fill the disk."""
+        try:
+            if not self._commands_written.take():
+                raise OSError(f"more than {_COMMANDS_PER_S:g} commands a second")
+            append_rows(self.folder.commands_file, [{"time": self._hub.wall(), "from": asked_by, **command.fields()}])
+            self.command_problem = ""
+        except OSError as problem:
+            self._board["asked_command"] = TRAINER_COMMANDS.index(command.command)
+            self._board["asked_count"] += 1
+            self.unwritten_commands += 1
+            self.command_problem = f"'{command.command}' was passed on, but is not in {self.folder.commands_file}: {problem}"
+            self._hub.say(f"[HUB] {self.command_problem}")
 
     # ---- what it shows
 
@@ -288,6 +325,7 @@ class Hub:
             episodes=_episodes(self.folder.metrics_file),
             actors=len(self._actors.connected()),
             strangers_turned_away=self._unknown.turned_away,
+            unwritten_commands=self.unwritten_commands,
         )
 
     def _journal_view(self) -> JournalView:

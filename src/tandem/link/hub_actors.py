@@ -12,7 +12,7 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from tandem.link.actors import ActorConnection
+from tandem.link.actors import COMMANDS_PER_S, ActorConnection
 from tandem.link.greeting import Objection, objection_to, read_hello
 from tandem.link.guard import Receive, Scope, Send
 from tandem.link.hub_config import HubContext
@@ -96,16 +96,19 @@ class HubActors:
             return
         if hello is None:
             return
-        actor = self._join(hello, scope, send)
-        sender = asyncio.create_task(self._send_all(actor, self._welcome_frame()))
-        try:
+        actor = self._admit(hello, scope, send)
+        sender: asyncio.Task[None] | None = None
+        try:  # from here on it counts as connected, so whatever happens it must leave
+            self._joined(actor)
+            sender = asyncio.create_task(self._send_all(actor, self._welcome_frame()))
             await self._receive_all(actor, receive)
         except BadFrame as problem:
             self._hub.events.add("bad_frame", name=hello.name, source=hello.source, problem=str(problem)[:500])
             with contextlib.suppress(OSError, RuntimeError):
                 await send({"type": "websocket.close", "code": 1007, "reason": str(problem).encode()[:120].decode(errors="ignore")})
         finally:
-            sender.cancel()
+            if sender is not None:
+                sender.cancel()
             self._leave(actor)
 
     async def _greet(self, receive: Receive, send: Send) -> Hello | None:
@@ -128,7 +131,7 @@ class HubActors:
         await send({"type": "websocket.close", "code": 1008, "reason": code})
         return None
 
-    def _join(self, hello: Hello, scope: Scope, send: Send) -> ActorConnection:
+    def _admit(self, hello: Hello, scope: Scope, send: Send) -> ActorConnection:
         now = time.monotonic()
         address = ":".join(str(part) for part in scope.get("client") or ())
         actor = ActorConnection(hello, send, joined_at=now, last_seen=now, address=address)
@@ -139,15 +142,18 @@ class HubActors:
                 before.connected = False
                 before.close(1012, "this actor has connected again")
         self._connections[hello.source] = actor
-        self._hub.events.add("actor_joined", name=hello.name, source=hello.source, address=address, again=before is not None)
-        self._hub.say(f"[HUB] actor '{hello.name}' {'is back' if before else 'joined'} from {address}")
+        return actor
+
+    def _joined(self, actor: ActorConnection) -> None:
+        name, again = actor.hello.name, actor.again
+        self._hub.events.add("actor_joined", name=name, source=actor.hello.source, address=actor.address, again=again)
+        self._hub.say(f"[HUB] actor '{name}' {'is back' if again else 'joined'} from {actor.address}")
         policy = self._hub.policy
         if policy.frame is not None:
             actor.send_policy(policy.version, policy.frame)
         if self.storage_problem:
             actor.send_trouble(Trouble("storage", self.storage_problem[:1000]))
         self._changed()
-        return actor
 
     def _welcome_frame(self) -> bytes:
         hub = self._hub
@@ -155,9 +161,15 @@ class HubActors:
         return Welcome(hub.run_id, hub.info.task, hub.policy.version, WINDOW_BYTES, hub.record_bytes, settings).pack()
 
     async def _send_all(self, actor: ActorConnection, welcome: bytes) -> None:
-        with contextlib.suppress(OSError, RuntimeError):  # the connection ended; `_receive_all` notices it too
+        try:
             await actor.send({"type": "websocket.send", "bytes": welcome})
             await actor.deliver()
+        except (OSError, RuntimeError):
+            pass  # the connection ended; `_receive_all` notices it too
+        except Exception as problem:  # nothing would reach this robot any more, so it has to connect again
+            self._hub.warn(f"[HUB] sending to actor '{actor.hello.name}' failed: {type(problem).__name__}: {problem}")
+            with contextlib.suppress(OSError, RuntimeError):
+                await actor.send({"type": "websocket.close", "code": 1011, "reason": "the hub failed to send"})
 
     async def _receive_all(self, actor: ActorConnection, receive: Receive) -> None:
         while True:
@@ -165,17 +177,30 @@ class HubActors:
             if event["type"] != "websocket.receive":
                 return
             actor.last_seen = time.monotonic()
-            message = parse(event.get("bytes") or b"", FROM_ACTOR)
+            data = event.get("bytes") or b""
+            await self._keep_pace(actor, len(data))
+            message = parse(data, FROM_ACTOR)
             if isinstance(message, Steps):
                 self._take_steps(actor, message)
             elif isinstance(message, Statistics):
                 actor.take_statistics(message, self._hub.wall())
             elif isinstance(message, Command):
+                if not actor.commands_left.take():
+                    raise BadFrame(f"more than {COMMANDS_PER_S:g} commands a second; is there a loop that sends them?")
                 self._command(message, actor.hello.name)
             elif isinstance(message, Scene | View | Camera):
                 self._remote.receive(actor.hello.source, message)
             else:
                 raise BadFrame("a second greeting")
+
+    async def _keep_pace(self, actor: ActorConnection, size: int) -> None:
+        """Let a flood wait: what is not read stays in the network, and the other actors have their share of the hub."""
+        first, wait = not actor.slowed, actor.seconds_too_early(size)
+        if wait:
+            if first:
+                self._hub.events.add("slowed", name=actor.hello.name, source=actor.hello.source)
+                self._hub.say(f"[HUB] actor '{actor.hello.name}' sends more than one actor may; it is read more slowly")
+            await asyncio.sleep(wait)
 
     def _take_steps(self, actor: ActorConnection, steps: Steps) -> None:
         if steps.group != actor.last_group + 1:
@@ -229,6 +254,6 @@ class HubActors:
         if text != self.storage_problem:
             self.storage_problem = text
             self._hub.events.add("storage_trouble" if text else "storage_well_again", problem=text)
-            self._hub.say(f"[HUB] {text}" if text else "[HUB] there is room again; all steps are stored")
+            self._hub.warn(f"[HUB] {text}" if text else "[HUB] there is room again; all steps are stored")
             for actor in self.connected():
                 actor.send_trouble(Trouble("storage" if text else "none", text[:1000]))

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from fastapi import FastAPI, HTTPException, Request
 
+from tandem.link.fields import COUNT_LIMIT
 from tandem.link.messages import PROTOCOL, Command
 from tandem.runs.folder import RunFolder
 from tandem.runs.lines import Tail
@@ -26,6 +27,7 @@ class ApiSource(Protocol):
     """What the API needs of a hub."""
 
     folder: RunFolder
+    command_problem: str
 
     def status(self) -> HubView: ...
 
@@ -66,26 +68,38 @@ def add_routes(app: FastAPI, hub: ApiSource) -> None:
     async def actors() -> list[dict[str, Any]]:
         return [actor.to_json() for actor in hub.actors()]
 
-    async def metrics(after: int = 0) -> dict[str, Any]:
-        return _rows_after(hub.folder.metrics_file, after)
+    async def metrics(after: str = "0") -> dict[str, Any]:
+        return _rows_after(hub.folder.metrics_file, whole_number("after", after))
 
-    async def events(after: int = 0) -> dict[str, Any]:
-        return _rows_after(hub.folder.events_file, after)
+    async def events(after: str = "0") -> dict[str, Any]:
+        return _rows_after(hub.folder.events_file, whole_number("after", after))
 
     async def findings(lang: str = "en") -> dict[str, Any]:
-        return await hub.findings(lang)
+        return await hub.findings("zh" if lang == "zh" else "en")
 
     async def command(request: Request) -> dict[str, Any]:
         try:
             asked = json.loads(await _small_body(request))
             command = Command.from_fields({"to": "all", "detail": {}, **asked})
-        except (ValueError, TypeError) as problem:
+        except (ValueError, TypeError, RecursionError) as problem:
             raise HTTPException(422, f"not a command: {problem}") from None
-        return {"told": hub.send_command(command, "api")}
+        told = hub.send_command(command, "api")
+        return {"told": told} | ({"problem": hub.command_problem} if "trainer" in told and hub.command_problem else {})
 
     for route in (status, clocks, actors, metrics, events, findings):
         app.add_api_route(f"/api/{route.__name__}", route)
     app.add_api_route("/api/command", command, methods=["POST"])
+
+
+def whole_number(name: str, text: str, lowest: int = 0) -> int:
+    """A parameter of a request; a wrong one is answered with 400 and what was expected."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = None
+    if number is None or not lowest <= number < COUNT_LIMIT:
+        raise HTTPException(400, f"{name}={text[:50]} is not a whole number from {lowest} to {COUNT_LIMIT - 1}")
+    return number
 
 
 async def _small_body(request: Request) -> bytes:
@@ -99,5 +113,5 @@ async def _small_body(request: Request) -> bytes:
 
 def _rows_after(path: Path, after: int) -> dict[str, Any]:
     """Rows of a JSON-lines file from a byte on, and the byte to ask for next time."""
-    tail = Tail(path, max(0, after))
+    tail = Tail(path, after)
     return {"rows": tail.rows(max_rows=_ROWS_PER_ANSWER), "next": tail.at}

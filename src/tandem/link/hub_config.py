@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,9 @@ from tandem.link.messages import MAX_FRAME
 from tandem.link.published_policy import PublishedPolicy
 from tandem.runs.folder import RunInfo
 from tandem.types import Spec
+
+SMALL_DISK_SHARE = 20
+"""The reserve is at most this part of the disk."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class HubConfig:
     max_actors: int = 64
     max_unknown_connections: int = 32
     """Connections that have not shown a token yet."""
+    disk_reserve_mb: float = 500.0
+    """Megabytes of the run's disk that are left to checkpoints, policies and commands; below it no step is stored (`disk_reserve`)."""
     ping_s: float = 5.0
     timeout_s: float = 10.0
     """An actor that answers no ping for so long is disconnected; a connection without a token is closed after it."""
@@ -53,7 +59,16 @@ class HubContext:
     policy: PublishedPolicy
     events: HubEvents
     say: Callable[[str], None] = lambda line: None
+    warn: Callable[[str], None] = lambda line: None
+    """For what somebody must see now."""
     wall: Callable[[], float] = time.time
+
+
+def disk_reserve(folder: Path, megabytes: float) -> int:
+    """Bytes to keep free on the disk of a folder; on a small disk a twentieth of it."""
+    if not 0 <= megabytes < 1e9:
+        raise ConfigError(f"--disk-reserve-mb is a number of megabytes from 0, got {megabytes}")
+    return int(min(megabytes * 1e6, shutil.disk_usage(folder).total / SMALL_DISK_SHARE))
 
 
 def record_limit(spec: Spec) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tandem.runs.folder import RunFolder
+from tandem.runs.isolation import Bucket
 from tandem.runs.lines import append_rows
 
 MAX_BURST, PER_S = 200, 2.0
@@ -18,14 +19,10 @@ class HubEvents:
 
     def __init__(self, folder: RunFolder, wall: Callable[[], float] = time.time) -> None:
         self._path, self._wall = folder.events_file, wall
-        self._left, self._counted_at = float(MAX_BURST), time.monotonic()
+        self._limit = Bucket(PER_S, MAX_BURST)
 
     def add(self, kind: str, **details: Any) -> None:
-        now = time.monotonic()
-        self._left = min(MAX_BURST, self._left + (now - self._counted_at) * PER_S)
-        self._counted_at = now
-        if self._left < 1:
+        if not self._limit.take():
             return
-        self._left -= 1
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             append_rows(self._path, [{"time": self._wall(), "kind": kind, "by": "hub", **details}])

@@ -3,7 +3,7 @@
 journal.db       the hub alone writes it; the trainer reads accepted rows in order
 policy.bin       the newest policy, exactly the bytes that actors receive
 board            counters: where the trainer is, what the hub has stored
-commands.jsonl   commands to the trainer, one line each
+commands.jsonl   commands to the trainer, one line each; the board where the disk is full
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from tandem.data.journal import Journal
 from tandem.errors import StorageFull
 from tandem.files import make_once, write_atomically
+from tandem.link.commands import TRAINER_COMMANDS
 from tandem.link.messages import BadFrame, Command, pack_policy, parse_policy
 from tandem.runs.board import PHASES, Board
 from tandem.runs.folder import RunFolder
@@ -45,6 +46,7 @@ class TrainerEnd:
         self._discarded: set[tuple[str, int]] = set()
         self._look_anyway_at = 0.0
         self._commands = Tail.from_end(folder.commands_file)  # commands to an earlier trainer are over
+        self._asked_count = self._board["asked_count"]
 
     def receive(self) -> list[Transition]:
         """Accepted steps since the last call, in the order in which they were committed."""
@@ -92,6 +94,10 @@ class TrainerEnd:
         for row in self._commands.rows():
             with contextlib.suppress(ValueError, KeyError, TypeError):  # not a command of this version
                 found.append(Command.from_fields({name: row[name] for name in ("command", "to", "detail")}))
+        count = self._board["asked_count"]
+        if count != self._asked_count:  # of several since the last call the newest
+            self._asked_count = count
+            found.append(Command(TRAINER_COMMANDS[self._board["asked_command"]], "trainer", {}))
         return found
 
     def close(self) -> None:

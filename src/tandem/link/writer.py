@@ -3,6 +3,8 @@
 A thread of its own, so that a slow disk never delays the network. A full disk delays only the acknowledgements: the same groups are
 tried again, in the same order, until there is room, and actors keep what is not acknowledged.
 
+Some room on the disk is left to checkpoints, policies and commands (`reserve`): below it no step is stored. It goes on by itself.
+
 A record that cannot be handled costs itself alone: it is kept as rejected, with its bytes and the reason, and acknowledged.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import shutil
 import sqlite3
 import threading
 import time
@@ -65,7 +68,11 @@ class Writer:
         stored: Callable[[Stored], None],
         trouble: Callable[[str], None],
         failed: Callable[[BaseException], None],
+        reserve: int = 0,
     ) -> None:
+        """`reserve`: bytes of the disk that steps do not use."""
+        self._run_folder, self._reserve = run, reserve
+        self._refusing = False
         self._episodes = RunFolder(run).episodes_file
         self._journal, self._board = journal, board
         self._on_stored, self._on_trouble, self._on_failed = stored, trouble, failed
@@ -101,7 +108,7 @@ class Writer:
                 groups = self._take()
                 if groups:
                     self._store(groups)
-                elif self._stopping.is_set():
+                if self._stopping.is_set() and self._queue.empty():  # the end may have come together with the last groups
                     return
         except BaseException as problem:
             self._on_failed(problem)
@@ -128,6 +135,7 @@ class Writer:
         failed = False
         while True:
             try:
+                self._require_room(sum(len(record.data) for record in records))
                 self._append(steps)
                 self._write_episode_ends(ends)
                 break
@@ -147,6 +155,22 @@ class Writer:
         self.rejected += rejected
         self._update_board()
         self._on_stored(Stored(groups, accepted, reasons))
+
+    def _require_room(self, size: int) -> None:
+        """Below the reserve no step is stored, and then not before there is a tenth more, so that it does not go to and fro.
+
+        New steps are written twice, to the journal's WAL and from there to the journal: what is in the WAL now still has to move.
+        """
+        wal = self._journal.path.with_name(f"{self._journal.path.name}-wal")
+        coming = 2 * size + (wal.stat().st_size if wal.exists() else 0)
+        free = shutil.disk_usage(self._run_folder).free - coming
+        self._refusing = free < self._reserve * (1.1 if self._refusing else 1.0)
+        if self._refusing:
+            raise StorageFull(
+                f"storage_full: less than {self._reserve / 1e6:,.1f} MB are free on the disk of {self._run_folder}, which are kept for "
+                "checkpoints and commands (--disk-reserve-mb). New steps wait at the actors and none is lost. Make room; it then goes on "
+                "by itself."
+            )
 
     def _append(self, steps: Sequence[Record]) -> None:
         """All in one transaction. If a record among them makes that impossible, one by one."""

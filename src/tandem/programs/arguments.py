@@ -41,6 +41,9 @@ class RunArgs:
     without."""
     port: int = 0
     """Port for actors, page and API; 0: any free port."""
+    disk_reserve_mb: float = 500.0
+    """Megabytes on the run's disk that are kept for checkpoints and commands (on a small disk a twentieth of it). When less is free, new
+    steps are not stored and wait at the actors."""
     quiet: bool = False
     """Print only the summary."""
     json: bool = False

@@ -66,6 +66,7 @@ def _run(
         certificate=plain(certificate),
         key=plain(key),
         timeout_s=timeout,
+        disk_reserve_mb=asked.disk_reserve_mb,
         steps_per_update=config.steps_per_update,
         actor_settings={
             "seed": config.seed,

@@ -67,6 +67,7 @@ def _hub(path: str, settings: str) -> None:
         certificate=certificate,
         key=key,
         timeout_s=asked["timeout_s"],
+        disk_reserve_mb=asked["disk_reserve_mb"],
         ping_s=asked["timeout_s"] / 2,
         actor_settings=asked["actor_settings"],
     )
@@ -74,11 +75,17 @@ def _hub(path: str, settings: str) -> None:
         run.path,
         config,
         say=run.log_line,
+        warn=lambda line: _warn(run, line),
         clocks=lambda counts: counts.related(asked["steps_per_update"]),
         findings=for_hub(run.path),
     )
     mount_page(hub, run.log_line)
     hub.serve()
+
+
+def _warn(run: RunFolder, line: str) -> None:
+    run.log_line(line)
+    print(line, file=sys.stderr, flush=True)
 
 
 def _trainer(path: str, settings: str) -> None:

@@ -1,7 +1,8 @@
 """The board: a small mapped file of counters by which hub and trainer know about each other without ever waiting.
 
 trainer writes    trainer_heartbeat, learner_step, policy_version, trainer_ord, steps_before, updates_per_actor_step, phase
-hub writes        hub_heartbeat, accepted, hub_ord, discards
+hub writes        hub_heartbeat, accepted, hub_ord, discards, and the newest command that it could not write to commands.jsonl: asked_count
+                  changes with each, asked_command says which
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Board:
         "accepted",
         "hub_ord",
         "discards",
+        "asked_command",
+        "asked_count",
     )
     _INDEX = {name: index for index, name in enumerate(_FIELDS)}  # noqa: RUF012 (never written to)
 

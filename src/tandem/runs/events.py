@@ -27,6 +27,7 @@ EVENTS = {
     "actor_left": "The connection to an actor ended.",
     "refused": "The hub refused an actor: code and reason.",
     "bad_frame": "An actor sent something that is not a message of the protocol; it was disconnected.",
+    "slowed": "An actor sends more than one actor may; the hub reads it more slowly.",
     "storage_trouble": "The hub cannot write to its disk; actors keep what is not acknowledged.",
     "storage_well_again": "There is room on the hub's disk again, and everything is stored.",
 }

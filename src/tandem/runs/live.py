@@ -76,6 +76,8 @@ class HubView(_View):
     actors: int = 0
     """Connected ones."""
     strangers_turned_away: int = 0
+    unwritten_commands: int = 0
+    """Commands that the trainer got although they could not be written to their file."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -107,6 +109,8 @@ class ActorView(_View):
     last_rejection: str = ""
     last_seen_s: float = 0.0
     connected_s: float = 0.0
+    slowed: int = 0
+    """Messages that had to wait because it sent too many at once."""
     unacknowledged: int = 0
     spool_bytes: int = 0
     dropped: int = 0

@@ -34,14 +34,15 @@ class TensorBoard:
     name = "tensorboard"
 
     def __init__(self, folder: Path) -> None:
-        from tensorboardX.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]  # late: protobuf
-        from tensorboardX.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
+        from tensorboardX.proto import event_pb2, summary_pb2  # late: protobuf
         from tensorboardX.record_writer import RecordWriter
 
+        described: tuple[Any, Any] = (event_pb2, summary_pb2)  # generated at import: no checker knows what is in them
+        self._event, self._summary = described[0].Event, described[1].Summary
         folder.mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"  # by which TensorBoard finds it
-        self._file, self._event, self._summary = RecordWriter(str(folder / name)), Event, Summary
-        self._file.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+        self._file = RecordWriter(str(folder / name))
+        self._file.write(self._event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
         self._rows: queue.Queue[Any] = queue.Queue(_MAX_WAITING)
         self._problem: Exception | None = None
         self._thread = threading.Thread(target=self._write_all, name="tensorboard", daemon=True)

@@ -497,7 +497,7 @@ class Page {
       ["actors", clocks.actor_steps_per_s ? `${short(clocks.actor_steps_per_s)} steps/s` : null],
       ["replay buffer", buffers.online != null ? `${number(buffers.online)} of ${number(buffers.capacity)}` : null],
       ["demonstrations", buffers.demos != null ? `${number(buffers.demos)} transitions` : null],
-      ["journal", journal.accepted != null ? `${number(journal.accepted)} steps${journal.rejected ? `, ${number(journal.rejected)} rejected` : ""}` : null],
+      ["journal", journal.accepted != null ? `${number(journal.accepted)} steps${journal.rejected ? `, ${number(journal.rejected)} rejected` : ""}${journal.state && journal.state !== "ok" ? `, ${journal.state}` : ""}` : null],
       ["hub", status.up_s != null && this.live ? `up ${duration(status.up_s)}, ${pages} page${pages === 1 ? "" : "s"} open` : null],
     ].filter(([, value]) => value);
     $("facts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", "", name), make("dd", "", value)]));
