@@ -17,6 +17,7 @@ ORDER = (
     "layouts",
     "learnable",
     "files",
+    "allowed",
     "runs",
     "envs",
     "testing",

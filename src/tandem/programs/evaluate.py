@@ -10,6 +10,7 @@ import tyro
 
 from tandem.acting.evaluate import evaluate as run_evaluation
 from tandem.acting.policy import Policy, act_with, describe, load_any_policy
+from tandem.allowed import require_allowed
 from tandem.envs.registry import spec_for
 from tandem.programs.terminal import console
 from tandem.runs.folder import seed_of
@@ -54,5 +55,7 @@ def evaluate(
 def policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[Policy, Spec]:
     """A policy and its spec: of the run or file `what`, or `policy` for the task `what`, whose spec it must fit."""
     if policy is None:
-        return load_any_policy(Path(what), which)
+        chosen, spec = load_any_policy(Path(what), which)
+        require_allowed(spec.task, what)
+        return chosen, spec
     return load_any_policy(policy, which, spec_for(what))
