@@ -12,7 +12,7 @@ from tandem.acting.evaluate import evaluate as run_evaluation
 from tandem.acting.policy import Policy, act_with, describe, load_any_policy
 from tandem.allowed import require_allowed
 from tandem.envs.registry import spec_for
-from tandem.programs.terminal import console
+from tandem.programs.terminal import console, say
 from tandem.runs.folder import seed_of
 from tandem.seeding import episode_seeds
 from tandem.types import Spec
@@ -47,7 +47,7 @@ def evaluate(
         print(json_module.dumps(figures))
         return
     manner = "stochastic" if stochastic else "deterministic"
-    console.print(f"{spec.task}, policy version {snapshot.version} (learner step {snapshot.learner_step:,}, {snapshot.hash}), {manner}")
+    say(f"{spec.task}, policy version {snapshot.version} (learner step {snapshot.learner_step:,}, {snapshot.hash}), {manner}")
     success = f"success {result.rate} of {episodes}, " if result.success_known else ""
     console.print(f"{success}return {figures['return']:.2f}, {figures['length']:.1f} actions", highlight=False)
 

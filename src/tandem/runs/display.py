@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from tandem.printable import printable
 from tandem.runs.clocks import Clocks
 from tandem.types import Metrics
 
@@ -47,7 +48,7 @@ class Display:
         if self.mode == "json":
             print(json.dumps({"event": line, **fields}), flush=True)
         elif self.mode != "quiet":
-            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self.console.print(printable(line, lines=True), highlight=False, markup=False, soft_wrap=True)
 
     def waiting(self, what: str, have: int, want: int) -> None:
         """Progress of something that is waited for."""
@@ -104,7 +105,7 @@ class Display:
         if self.mode == "live" and self._live is not None:
             self._live.update(text)
         elif self.mode == "lines":
-            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+            self.console.print(printable(text, lines=True), highlight=False, markup=False, soft_wrap=True)
 
 
 def _duration(seconds: float) -> str:
@@ -115,7 +116,7 @@ def _duration(seconds: float) -> str:
 
 def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, command: str = "train") -> Table:
     """The closing table of a run."""
-    table = Table("", "", title=f"{summary['task']}: {summary['stopped']}", show_header=False)
+    table = Table("", "", title=printable(f"{summary['task']}: {summary['stopped']}"), show_header=False)
     table.columns[1].overflow = "fold"  # a path that is cut cannot be copied
     judged = {"deterministic": "deterministic", "stochastic": "stochastic", "trained_long": "trained long", "teacher": "the teacher"}
     for key, manner in judged.items():

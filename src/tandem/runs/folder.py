@@ -39,6 +39,7 @@ from typing import Any, Literal, get_args
 from tandem import __version__
 from tandem.errors import ConfigError, FileMissing, FileUnreadable
 from tandem.files import make_once, write_atomically
+from tandem.printable import printable
 from tandem.runs.clocks import Clocks
 from tandem.runs.lines import append_lines, append_rows, read_rows
 from tandem.runs.loggers import Isolated, TensorBoard, WandB
@@ -227,9 +228,10 @@ class RunFolder:
             append_rows(self.events_file, [{"time": time.time(), "wall_s": round(self.wall_s, 3), "kind": kind, **details}])
 
     def log_line(self, line: str) -> None:
-        """A sentence for people."""
+        """A sentence for people. Further lines of it are indented: what somebody else wrote never looks like a line of its own."""
+        safe = printable(line, lines=True).replace("\n", "\n         ")
         with contextlib.suppress(OSError):
-            append_lines(self.log_file, [f"{time.strftime('%H:%M:%S')} {line}"])
+            append_lines(self.log_file, [f"{time.strftime('%H:%M:%S')} {safe}"])
 
     def summarise(self, summary: dict[str, Any]) -> None:
         write_atomically(self.summary_file, json.dumps(summary, indent=2).encode())
