@@ -10,6 +10,7 @@ import tandem
 PACKAGE = Path(tandem.__file__).parent
 ORDER = (
     "errors",
+    "printable",
     "seeding",
     "spec",
     "types",
@@ -17,6 +18,7 @@ ORDER = (
     "layouts",
     "learnable",
     "files",
+    "allowed",
     "runs",
     "envs",
     "testing",

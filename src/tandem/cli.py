@@ -12,6 +12,7 @@ from typing import Any
 
 import tyro
 
+from tandem.allowed import take_option
 from tandem.errors import ConfigError, TandemError, extras_named
 from tandem.programs.terminal import console, errors, say
 
@@ -72,7 +73,8 @@ def show_help() -> None:
     console.print("usage: tandem COMMAND [-h] ...\n\nTeach robots contact-rich skills.\n")
     for name, command in COMMANDS.items():
         console.print(f"  [bold]{name:10}[/] {command.summary}", highlight=False)
-    console.print("\n`tandem COMMAND --help` says more.")
+    console.print("\n`tandem COMMAND --help` says more. With every command: `--allow-module NAME` lets a run folder or a policy file")
+    console.print("that names an environment of your own (module:Id) import that module. Otherwise no file decides what code runs.")
 
 
 def keep_compiled_programs() -> None:
@@ -90,7 +92,7 @@ def main() -> None:
             return
         if args[0] not in COMMANDS:
             raise ConfigError(f"no command '{args[0]}'; there are {', '.join(COMMANDS)}")
-        sys.exit(run(args[0], args[1:]))
+        sys.exit(run(args[0], take_option(args[1:])))
     except TandemError as problem:
         say(f": {problem}", "error", "bold red", where=errors)
         sys.exit(2)

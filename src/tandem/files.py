@@ -34,6 +34,16 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 
 @contextlib.contextmanager
+def private_files() -> Iterator[None]:
+    """Files that are made meanwhile are their owner's alone (mode 0600, folders 0700), also those of processes that are started here."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextlib.contextmanager
 def whole_or_nothing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """A temporary path to write a file to; it becomes `path` when the block ends without an error, else it is removed."""
     partial = partial_path(path)

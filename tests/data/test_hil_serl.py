@@ -5,6 +5,8 @@ import contextlib
 import dataclasses
 import os
 import pickle
+import resource
+import time
 from pathlib import Path
 
 import numpy as np
@@ -280,6 +282,9 @@ def test_what_honest_pickles_ask_for_is_never_given_to_the_file_itself(tmp_path)
         (b"\x80\x02Pid\n.", "persistent"),
         (b"\x80\x02\x82\x01.", "extension code"),
         (b"\x80\x02N.", "holds a NoneType"),
+        (b"\x80\x02})" + b"\x85" * 100_000 + b"Ns.", "more than 16 deep"),  # as a key: a segmentation fault of Python itself
+        (b"\x80\x02}(" + b"q\x00(h\x00t" * 20 + b"Ns.", "not a pickle of arrays"),
+        (b"\x80\x02]" + b"(" * 50 + b"t" * 50 + b"a.", "more than 16 deep"),
     ],
 )
 def test_hand_made_hostile_streams_are_refused_before_they_take_memory(tmp_path, hostile, says):
@@ -287,6 +292,18 @@ def test_hand_made_hostile_streams_are_refused_before_they_take_memory(tmp_path,
     path.write_bytes(hostile)
     with pytest.raises(FileUnreadable, match=says):
         import_hil_serl(path, SPEC)
+
+
+def test_a_file_of_millions_of_objects_is_refused_before_they_are_made(tmp_path, monkeypatch):
+    """50 MB of empty dicts took 46 s and 1.3 GB. Here with a lower limit, for the test's own time: it looks no further than that."""
+    monkeypatch.setattr("tandem.data.hil_serl.MAX_OPERATIONS", 200_000)
+    path = tmp_path / "bomb.pkl"
+    path.write_bytes(b"\x80\x02](" + b"}" * 50_000_000 + b"e.")
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(FileUnreadable, match=r"more than 200,000 operations.*split it"):
+        import_hil_serl(path, SPEC)
+    assert time.monotonic() - began < 10
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000, "kB: the file itself and little more"
 
 
 @pytest.mark.parametrize("array", [np.array([None]), np.zeros(2, [("a", "f4")]), np.zeros(2, "M8[s]"), np.zeros(2, complex)])

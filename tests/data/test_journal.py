@@ -1,5 +1,6 @@
 """The journal keeps every step once and in order, whatever happens to the processes, the disk and the file."""
 
+import contextlib
 import dataclasses
 import os
 import resource
@@ -374,3 +375,35 @@ def test_a_damaged_record_is_named_with_its_row(journal):
     journal._connection.execute("UPDATE steps SET record = x'00' WHERE ord = 2")
     with pytest.raises(FileUnreadable, match="row 2 is damaged"):
         numbers(journal)
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["DROP TABLE meta", f"CREATE VIEW meta AS {ENDLESS} SELECT i AS key, i AS value FROM n"],
+        ["DROP TABLE steps", f"CREATE VIEW steps AS {ENDLESS} SELECT i AS ord FROM n"],
+        ["CREATE TRIGGER t AFTER INSERT ON steps BEGIN DELETE FROM steps; END"],
+        ["CREATE TABLE other (x)"],
+        ["CREATE INDEX slow ON steps (length(hex(record)))"],
+    ],
+)
+def test_a_file_with_more_than_the_tables_of_a_journal_is_refused_at_once(tmp_path, statements):
+    """One with endless views kept the reader busy for ever."""
+    Journal.create(tmp_path / "j.db", SPEC, live=False).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "j.db", isolation_level=None)) as changed:
+        for statement in statements:
+            changed.execute(statement)
+    began = time.monotonic()
+    with pytest.raises(FileUnreadable, match=r"that no journal of Tandem has\. It was not used"):
+        Journal.open(tmp_path / "j.db")
+    assert time.monotonic() - began < 2
+
+
+def test_a_journal_that_got_its_table_of_discards_later_is_read(tmp_path):
+    Journal.create(tmp_path / "j.db", SPEC, live=False).close()
+    with contextlib.closing(sqlite3.connect(tmp_path / "j.db", isolation_level=None)) as older:
+        older.execute("DROP TABLE discarded")
+    Journal.open(tmp_path / "j.db").close()

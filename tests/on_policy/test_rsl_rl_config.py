@@ -213,6 +213,10 @@ def test_unsupported_values_are_refused(changes: dict[str, Any], words: str) -> 
     assert words in str(raised.value)
 
 
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(f"a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]\n" for i in range(9))
+"""Nine lines that stand for 9^10 values; read, it took 2.3 GB."""
+
+
 def test_files_that_are_not_a_configuration_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileMissing, match="there is no configuration"):
         read_rsl_rl_config(tmp_path / "nowhere.yaml")
@@ -220,6 +224,10 @@ def test_files_that_are_not_a_configuration_are_refused(tmp_path: Path) -> None:
         ("code.yaml", "algorithm: !!python/object/apply:os.system ['touch gone']", "Python code is not run"),
         ("list.yaml", "- 1\n- 2", "holds a list"),
         ("torn.json", '{"seed": ', "cannot be read"),
+        ("bomb.yaml", BOMB, "the alias '\\*a0', which is not read"),
+        ("deep.yaml", "seed: " + "[" * 5000 + "]" * 5000, "nested more than 32 deep"),
+        ("deep.json", '{"seed": ' + "[" * 100_000 + "]" * 100_000 + "}", "cannot be read"),
+        ("wide.yaml", "seed: [" + "1," * 40_000 + "]", "more than 20,000 entries"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(FileUnreadable, match=words):

@@ -309,9 +309,24 @@ def _weight(model: Any) -> None:
     model.graph.initializer[0].raw_data = bytes(len(model.graph.initializer[0].raw_data))
 
 
+def _many(model: Any) -> None:
+    model.graph.node.extend([model.graph.node[0]] * 600)
+
+
+def _wide(model: Any) -> None:
+    model.graph.initializer[0].dims[:] = [1, 10**9]
+
+
+def _expand(model: Any) -> None:
+    model.graph.node[0].op_type = "Expand"
+
+
 @pytest.mark.parametrize(
     ("change", "honest", "words"),
     [
+        (_many, True, "an exported policy has at most 500"),
+        (_wide, True, "two axes of at most 16384"),
+        (_expand, True, "expands a value to a shape of its own"),
         (_outside, True, "keeps 'tandem/scales' in another file"),
         (_operator("If"), True, "operator 'If'"),
         (_operator("Flatten", "com.evil"), True, "operator 'Flatten'"),

@@ -42,7 +42,7 @@ def train(folder: Path, task: str, environment: dict[str, str]) -> subprocess.Co
 
 
 def test_a_file_in_the_working_directory_does_not_replace_a_module_of_the_parts(tmp_path: Path) -> None:
-    for name in ("msgpack", "websockets", "safetensors", "rich"):
+    for name in ("msgpack", "websockets", "safetensors", "rich", "nicegui", "fastapi", "uvicorn"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the working directory is on the path: {name}')")
     done = train(tmp_path, "reach", {})
     assert done.returncode == 0, done.stderr

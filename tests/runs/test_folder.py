@@ -4,6 +4,8 @@ import ast
 import json
 import os
 import stat
+import subprocess
+import sys
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,14 @@ import pytest
 import tandem
 from tandem.agents.bc import BCConfig
 from tandem.errors import ConfigError, FileMissing, FileUnreadable, StorageFull
-from tandem.files import make_once, whole_or_nothing, write_atomically
+from tandem.files import make_once, private_files, whole_or_nothing, write_atomically
+from tandem.link.trainer_end import open_journal
 from tandem.off_policy.cloning import CloneArgs
 from tandem.off_policy.config import TrainConfig
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.distill import DistillArgs
 from tandem.runs.board import Board
+from tandem.runs.checkpoint import write_checkpoint
 from tandem.runs.clocks import Clocks
 from tandem.runs.folder import Kind, RunFolder, plain
 from tandem.types import Continuous, Entry, Spec
@@ -205,3 +209,52 @@ def test_a_file_that_cannot_be_made_leaves_nothing_behind(tmp_path: Path) -> Non
     with pytest.raises(StorageFull, match="No space left"):
         make_once(tmp_path / "token", half)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_its_owner_can_read_a_run(tmp_path: Path) -> None:
+    with private_files():
+        run = RunFolder.create(tmp_path / "run", "rlpd", CONFIGS["rlpd"], SPEC)
+        run.event("started")
+        run.next_version()
+        open_journal(run.path, SPEC, read_only=False).close()
+        write_checkpoint(run.checkpoints, 10, {}, {}, {})
+    modes = {str(path.relative_to(tmp_path)): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert {name: mode for name, mode in modes.items() if mode != (0o700 if (tmp_path / name).is_dir() else 0o600)} == {}
+    (tmp_path / "shared").write_text("")
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) != 0o600, "demonstrations and exports keep the person's own mode"
+
+
+def test_a_run_of_an_earlier_version_is_made_private_when_it_is_continued(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", "rlpd", CONFIGS["rlpd"], SPEC)
+    run.path.chmod(0o755)
+    RunFolder.resume(run.path)
+    assert stat.S_IMODE(run.path.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("contents", [b"", b"x", b"12x", b"\xff\xfe", b"9" * 40 + b"x"])
+def test_a_damaged_number_is_named(tmp_path: Path, contents: bytes) -> None:
+    run = RunFolder(tmp_path)
+    run.version_file.write_bytes(contents)
+    if contents.startswith(b"9"):
+        assert run.next_version() == 10**20, "a number that is far too large is only large"
+        return
+    with pytest.raises(FileUnreadable, match=r"policy_version is damaged .* never be used twice"):
+        run.next_version()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot make the run folder /proc/run: .* --run"):
+        RunFolder.create(Path("/proc/run"), "rlpd", CONFIGS["rlpd"], SPEC)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot make the run folder"):
+        RunFolder.create(tmp_path / "file" / "run", "rlpd", CONFIGS["rlpd"], SPEC)
+
+
+def test_a_run_on_a_read_only_disk_is_refused_in_words(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", "rlpd", CONFIGS["rlpd"], SPEC).path
+    code = f"from tandem.runs.folder import RunFolder; from pathlib import Path; RunFolder.resume(Path({str(run)!r}))"
+    script = f'mount --bind {run} {run} && mount -o remount,ro,bind {run} || exit 77; exec {sys.executable} -c "{code}"'
+    done = subprocess.run(["unshare", "-rm", "sh", "-c", script], capture_output=True, text=True, timeout=60)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no mounts of our own on this machine")
+    assert "ConfigError" in done.stderr and "cannot be written (Read-only file system)" in done.stderr and "chmod" in done.stderr

@@ -32,6 +32,10 @@ from tandem.types import Continuous, Entry, Observation, Spec, Transition
 MAX_PICKLE_BYTES = 4 * 2**30
 """A larger file is refused before it is read; 25 demonstrations with three cameras are about half a gigabyte."""
 
+MAX_OPERATIONS = 6_000_000
+"""Of the pickle; a step has 100 to 200. Looking at them takes some seconds, and no file makes more objects than this."""
+MAX_TUPLE_DEPTH = 16
+
 CONTROL_HZ = 10.0
 """hil-serl's own rate, assumed where a pickle is looked at without a task's spec."""
 
@@ -150,7 +154,7 @@ class _Unpickler(pickle.Unpickler):
 
 def _unpickle(data: bytes, path: Path) -> Any:
     try:
-        _refuse_memo_bombs(data)
+        _refuse_bombs(data)
         return _Unpickler(io.BytesIO(data)).load()
     except UnsafePickle as asked:
         raise UnsafePickle(
@@ -163,11 +167,58 @@ def _unpickle(data: bytes, path: Path) -> Any:
         ) from None
 
 
-def _refuse_memo_bombs(data: bytes) -> None:
-    """A few bytes can ask for a table of any size; an honest pickle numbers what it remembers one by one."""
+def _refuse_bombs(data: bytes) -> None:
+    """Look at every operation before one is carried out: a few bytes can ask for a table of any size, for millions of objects, or for
+    tuples so deep that Python's own hash of them overflows its stack. An honest pickle numbers what it remembers one by one."""
+    stack: list[int] = []  # of each object the depth of tuples in tuples; all others can be as deep as they like
+    marks: list[int] = []
+    memo: dict[int, int] = {}
     for count, (operation, argument, _) in enumerate(pickletools.genops(data)):
-        if operation.name in ("PUT", "BINPUT", "LONG_BINPUT") and isinstance(argument, int) and argument > count:
-            raise pickle.UnpicklingError(f"memo entry {argument} after {count} operations")
+        name = operation.name
+        if count >= MAX_OPERATIONS:
+            raise pickle.UnpicklingError(f"more than {MAX_OPERATIONS:,} operations; demonstrations of 40,000 steps have as many: split it")
+        if name in _PUTS:
+            number = argument if isinstance(argument, int) else len(memo)
+            if number > count:
+                raise pickle.UnpicklingError(f"memo entry {number} after {count} operations")
+            memo[number] = stack[-1]
+        elif name in _GETS:
+            stack.append(memo[argument] if isinstance(argument, int) else 0)
+        elif name == "MARK":
+            marks.append(len(stack))
+        elif _EFFECTS[name] == (0, 1):  # most of them
+            stack.append(0)
+        else:
+            _depth_after(name, stack, marks)
+
+
+def _depth_after(name: str, stack: list[int], marks: list[int]) -> None:
+    """What an operation takes from the stack and puts there, by Python's own table of operations."""
+    taken, put = _EFFECTS[name]
+    start = len(stack) - taken if taken >= 0 else marks.pop() - (-1 - taken)
+    if start < 0:
+        raise pickle.UnpicklingError("an operation on an empty stack")
+    depth = 1 + max(stack[start:], default=0) if name in _TUPLES else 0
+    if depth > MAX_TUPLE_DEPTH:
+        raise pickle.UnpicklingError(f"tuples in tuples, more than {MAX_TUPLE_DEPTH} deep")
+    kept = stack[-1:] if name == "DUP" else [depth]
+    stack[start:] = kept * put
+
+
+def _effect(operation: pickletools.OpcodeInfo) -> tuple[int, int]:
+    """How many objects it takes and puts. Taken up to a mark: -1, and one less for each object below the mark."""
+    before = operation.stack_before
+    marked = pickletools.markobject in before
+    taken = -1 - before.index(pickletools.markobject) if marked else len(before)
+    return taken, len(operation.stack_after)
+
+
+_EFFECTS = {operation.name: _effect(operation) for operation in pickletools.opcodes}
+_PUTS, _GETS, _TUPLES = (
+    ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"),
+    ("GET", "BINGET", "LONG_BINGET"),
+    ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
+)
 
 
 def _read_bytes(path: Path, max_bytes: int) -> bytes:

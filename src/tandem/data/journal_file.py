@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import sqlite3
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -21,6 +23,9 @@ APPLICATION_ID = int.from_bytes(b"TNDM", "big")
 
 _MAGIC = b"SQLite format 3\x00"
 _WAIT_FOR_LOCK_S = 10.0
+_UNREADABLE = tuple(f"SQLITE_{name}" for name in ("CORRUPT", "NOTADB", "CANTOPEN", "IOERR", "ERROR", "PERM", "AUTH", "INTERRUPT"))
+_OPENING_S = 5.0
+"""To read the meta data; it takes milliseconds."""
 
 _SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -187,7 +192,9 @@ def read_meta(connection: sqlite3.Connection, path: Path) -> Meta:
     [(application_id,)] = connection.execute("PRAGMA application_id").fetchall()
     if application_id != APPLICATION_ID:
         raise FileUnreadable(f"{path} is an SQLite database, but not a Tandem journal (application id {application_id:#x}).")
-    meta = dict(connection.execute("SELECT key, value FROM meta").fetchall())
+    with _time_bound(connection):
+        _check_schema(connection, path)
+        meta = dict(connection.execute("SELECT key, value FROM meta LIMIT 100").fetchall())
     if meta.get("format") != FORMAT or meta.get("version") != str(VERSION):
         raise FileUnreadable(
             f"{path} is a '{meta.get('format')}' of version {meta.get('version')}; this Tandem reads '{FORMAT}' of version {VERSION}. "
@@ -197,6 +204,33 @@ def read_meta(connection: sqlite3.Connection, path: Path) -> Meta:
         return Meta(Spec.from_json(json.loads(meta["spec"])), meta["created"], json.loads(meta["attributes"]))
     except (KeyError, ValueError, TypeError, AttributeError) as problem:
         raise FileUnreadable(f"{path} has damaged meta data ({type(problem).__name__}: {problem}). Restore it from a copy.") from None
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Only the tables of a journal, word for word. A view or a trigger is a program: a hostile one may never end."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    known = {_words(statement) for statement in _SCHEMA.split(";\n")}
+    for kind, name, statement in connection.execute("SELECT type, name, sql FROM sqlite_master LIMIT 100"):
+        if not str(name).startswith("sqlite_") and _words(str(statement)) not in known:
+            raise FileUnreadable(
+                f"{path} has a {kind} '{name!s:.60}' that no journal of Tandem has. It was not used. The file was changed by another "
+                f"program, or it is hostile; use the original."
+            )
+
+
+def _words(statement: str) -> str:
+    return " ".join(statement.replace("IF NOT EXISTS ", "").split())
+
+
+@contextlib.contextmanager
+def _time_bound(connection: sqlite3.Connection) -> Iterator[None]:
+    """Queries that take a moment in every journal end with an error after seconds."""
+    until = time.monotonic() + _OPENING_S
+    connection.set_progress_handler(lambda: time.monotonic() > until, 10_000)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
 
 
 def check_header(path: Path) -> None:
@@ -240,8 +274,6 @@ def storage_error(problem: sqlite3.Error, path: Path) -> Exception:
         )
     if name.startswith("SQLITE_READONLY"):
         return DataError(f"{path} was opened for reading, or cannot be written ({problem}).")
-    if name.startswith(
-        ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_ERROR", "SQLITE_PERM", "SQLITE_AUTH")
-    ):
+    if name.startswith(_UNREADABLE):
         return FileUnreadable(f"cannot read {path} ({problem}; {name}): damaged, cut off, or not a Tandem journal.")
     return problem

@@ -21,6 +21,7 @@ from tandem.doctor.probe import Probe, parse_address, probe
 from tandem.doctor.records import Records
 from tandem.doctor.show import clock_lines, lines
 from tandem.errors import ConfigError, FileMissing
+from tandem.printable import printable
 from tandem.runs.folder import RunFolder
 from tandem.types import Spec
 
@@ -106,7 +107,7 @@ def _show(diagnosis: Diagnosis, asked: DoctorArgs, say: Say) -> None:
         print(json.dumps(diagnosis, ensure_ascii=False), flush=True)
         return
     for line in clock_lines(diagnosis, asked.lang) if asked.clocks else lines(diagnosis, asked.lang):
-        say(line)
+        say(printable(line))  # names of actors and errors of environments are other people's text
     sys.stdout.flush()
 
 

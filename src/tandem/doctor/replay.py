@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.allowed import require_allowed
 from tandem.errors import ActionError, FileUnreadable, SimulationDiverged
 from tandem.layouts import Layout
 from tandem.runs.broken import read_broken
@@ -22,6 +23,8 @@ def replay(path: Path) -> Iterator[str]:
     """Report on the file, line by line."""
     found = read_broken(path)
     try:
+        if found["kind"] == "simulation":
+            require_allowed(found["task"], path)
         yield from _simulation(found) if found["kind"] == "simulation" else _batch(found)
     except KeyError as missing:
         raise FileUnreadable(f"{path} lacks {missing}: written by another version of Tandem?") from None

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
 
 from tandem.codec import pack
+from tandem.printable import printable
 
 MAX_HEADER = 256 * 2**10
 """Bytes of a frame's header."""
@@ -160,7 +161,7 @@ class Message:
             problem = check(fields[name])
             if problem:
                 raise BadFrame(f"'{cls.kind}' has {name} = {shown(fields[name])}: {problem}")
-        return cls(**fields)
+        return cls(**{name: printable(value) if isinstance(value, str) else value for name, value in fields.items()})
 
     def fields(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in _checks_of(type(self))}

@@ -17,6 +17,8 @@ from tandem.types import Observation, Spec
 FORMAT = "tandem-onnx-1"
 MAX_BYTES = 256 * 2**20
 """A policy for vector observations has a few megabytes at most; a larger file is not read into memory."""
+MAX_NODES, MAX_AXIS = 500, 16_384
+"""Operators and weights in a file, and units of a layer: what an exported policy computes stays small."""
 OPSETS = range(13, OPSET + 1)
 OPERATORS = {
     "Add", "Clip", "Concat", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization", "MatMul", "Mul", "Relu",
@@ -124,6 +126,7 @@ def _refuse_foreign_parts(model: Any, what: str) -> None:
     if len(opsets) != 1 or not opsets <= known or len(model.functions):
         named = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(opsets))
         raise FileUnreadable(f"{what} uses the operators of {named or 'no opset'}; only ai.onnx {OPSETS[0]} to {OPSETS[-1]} are supported")
+    _refuse_too_much(model.graph, what)
     for tensor in model.graph.initializer:
         if tensor.external_data or tensor.data_location:
             raise FileUnreadable(f"{what} keeps '{tensor.name}' in another file. An exported policy is one file; that one was not opened.")
@@ -131,6 +134,22 @@ def _refuse_foreign_parts(model: Any, what: str) -> None:
         plain = all(attribute.type in (1, 2, 7) for attribute in node.attribute)  # a float, an integer, integers
         if node.domain or node.op_type not in OPERATORS or not plain:
             raise FileUnreadable(f"{what} has an operator '{node.op_type}' that Tandem never exports; it was not run")
+
+
+def _refuse_too_much(graph: Any, what: str) -> None:
+    """A small file can ask for any amount of work: by many operators, by weights that are broadcast, by a shape to expand to."""
+    if len(graph.node) > MAX_NODES or len(graph.initializer) > MAX_NODES or len(graph.sparse_initializer):
+        raise FileUnreadable(
+            f"{what} has {len(graph.node):,} operators and {len(graph.initializer):,} weights; an exported policy has at most {MAX_NODES}"
+        )
+    for tensor in graph.initializer:
+        if len(tensor.dims) > 2 or any(not 0 <= size <= MAX_AXIS for size in tensor.dims):
+            shape = f"{tuple(tensor.dims)!s:.80}"
+            raise FileUnreadable(f"{what}: '{tensor.name}' has the shape {shape}; weights have two axes of at most {MAX_AXIS}")
+    shapes = {output for node in graph.node if node.op_type == "Shape" for output in node.output}
+    for node in graph.node:
+        if node.op_type == "Expand" and not (len(node.input) == 2 and node.input[1] in shapes):
+            raise FileUnreadable(f"{what} expands a value to a shape of its own; an exported policy only to the shape of its actions")
 
 
 def _check_inputs(policy: OnnxPolicy, what: str) -> None:

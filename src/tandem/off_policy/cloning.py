@@ -16,6 +16,7 @@ from tandem.agents.sac_config import SACConfig
 from tandem.data.replay import Replay
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
+from tandem.files import private_files
 from tandem.layouts import Layout
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.run_spec import decide_spec
@@ -50,6 +51,7 @@ class CloneArgs:
     """Print one JSON object per line."""
 
 
+@private_files()
 def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]:
     """Write two policies to one run folder: `best` predicts held-out episodes best, `latest` was trained to the last step."""
     if not args.demos:

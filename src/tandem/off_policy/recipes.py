@@ -112,7 +112,8 @@ def config_of(run: RunFolder) -> TrainConfig:
     unknown = set(saved) - {field.name for field in dataclasses.fields(TrainConfig)}
     if unknown:
         raise ConfigError(f"run {run.path} was configured by another version of Tandem: unknown settings {', '.join(sorted(unknown))}")
-    return config_from(saved)
+    with run.using_settings():
+        return config_from(saved)
 
 
 def config_from(saved: Mapping[str, Any]) -> TrainConfig:

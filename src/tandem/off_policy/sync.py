@@ -16,6 +16,7 @@ from tandem.data.journal import Journal
 from tandem.envs.registry import make_env
 from tandem.envs.task_env import ending
 from tandem.errors import ConfigError
+from tandem.files import private_files
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
@@ -32,6 +33,7 @@ from tandem.runs.stopping import interruptible
 from tandem.types import PolicySnapshot
 
 
+@private_files()
 def train(
     config: TrainConfig, path: Path, display: Display, *, resume: bool = False, init_from: Path | None = None, watch: Watch | None = None
 ) -> dict[str, Any]:
@@ -51,7 +53,7 @@ def train(
     if config.wandb:
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
-    run = RunFolder.open(path) if resume else RunFolder.create(path, "rlpd", config, spec)
+    run = RunFolder.resume(path) if resume else RunFolder.create(path, "rlpd", config, spec)
     run.add_loggers(config.wandb)
     opened = Journal.open(run.journal, spec, read_only=False) if resume else Journal.create(run.journal, spec)
     with ending(env), opened as journal, display:

@@ -20,6 +20,7 @@ from tandem.agents.ppo_config import PPOConfig
 from tandem.envs.registry import make_batch
 from tandem.envs.task_env import ending
 from tandem.errors import ConfigError
+from tandem.files import private_files
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import RNNType
 from tandem.on_policy.collector import Collector, reset_memory
@@ -229,6 +230,7 @@ class DistillRun:
         return self.campaign.finish(reason, self.clocks, latest, command="distill", **self.collector.episodes.metrics())
 
 
+@private_files()
 def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
     """Train until a limit is reached or Ctrl-C is pressed. Returns the summary, which is also in the run folder."""
     env = make_batch(args.task, args.config.num_envs)

@@ -172,7 +172,11 @@ def preset_for(task: str) -> str:
 
 def ppo_config_of(run: RunFolder) -> OnPolicyConfig:
     """The configuration a run was started with."""
-    saved = {"rnd": {}} | run.settings_of("ppo")  # older runs have no such setting
+    with run.using_settings():
+        return _config_from({"rnd": {}} | run.settings_of("ppo"), run)  # older runs have no `rnd`
+
+
+def _config_from(saved: dict[str, Any], run: RunFolder) -> OnPolicyConfig:
     for part, kind in ((saved, OnPolicyConfig), (saved["agent"], PPOConfig), (saved["rnd"], RNDConfig)):
         unknown = set(part) - {field.name for field in dataclasses.fields(kind)}
         if unknown:

@@ -28,7 +28,7 @@ from tandem.networks.mlp import ACTIVATIONS
 from tandem.networks.recurrent import RNN_TYPES
 from tandem.on_policy.config import OnPolicyConfig
 
-MAX_BYTES = 2**20
+MAX_BYTES, MAX_EVENTS, MAX_DEPTH = 2**20, 20_000, 32
 NO_CNN = "convolutional models are not supported yet"
 SAME_RUNNER = ("num_steps_per_env", "max_iterations", "save_interval", "seed", "num_envs")
 """Keys with the same name and meaning here. In rsl_rl num_envs belongs to the environment; here it may be in the file too."""
@@ -338,6 +338,20 @@ class _Plain(yaml.SafeLoader):
 _Plain.add_constructor("tag:yaml.org,2002:python/tuple", yaml.SafeLoader.construct_yaml_seq)
 
 
+def _refuse_bombs(text: str, path: Path) -> None:
+    """Look at the events of a file before an object is made of it. A few lines of aliases (`*name`) can stand for gigabytes."""
+    depth, deepest, count = 0, 0, 0
+    if path.suffix == ".json":
+        return  # it has no aliases, and Python bounds its depth
+    for count, event in enumerate(yaml.parse(text, Loader=_Plain), start=1):
+        if isinstance(event, yaml.AliasEvent):
+            raise FileUnreadable(f"{path} uses the alias '*{event.anchor}', which is not read: write its value in its place")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        deepest = max(deepest, depth)
+        if deepest > MAX_DEPTH or count > MAX_EVENTS:
+            raise FileUnreadable(f"{path} has more than {MAX_EVENTS:,} entries or is nested more than {MAX_DEPTH} deep: no configuration")
+
+
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileMissing(f"there is no configuration {path} (looked in {path.absolute().parent})")
@@ -345,8 +359,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise FileUnreadable(f"{path} has {path.stat().st_size:,} bytes; a configuration has at most {MAX_BYTES:,}")
     try:
         text = path.read_text()
+        _refuse_bombs(text, path)
         found = json.loads(text) if path.suffix == ".json" else yaml.load(text, Loader=_Plain)
-    except (yaml.YAMLError, json.JSONDecodeError, UnicodeDecodeError) as problem:
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:  # JSON's and Unicode's are ValueErrors
         raise FileUnreadable(
             f"{path} cannot be read: {problem}. It must be YAML or JSON with plain values; Python code is not run."
         ) from problem

@@ -20,6 +20,7 @@ from tandem.agents.symmetry import Mirror
 from tandem.envs.registry import Reward, make_batch, registered
 from tandem.envs.task_env import RolloutEnv, ending
 from tandem.errors import ConfigError, EnvironmentFailed, NotFinite, ServedError, SimulationDiverged, TandemError
+from tandem.files import private_files
 from tandem.layouts import Layout
 from tandem.learnable import require_continuous, require_roles
 from tandem.on_policy.advantages import AdvantageEstimator, Estimate
@@ -222,6 +223,7 @@ def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) 
     return kind(config.agent, layout.size, spec.action_dim, actor, critic, mirror)
 
 
+@private_files()
 def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False, watch: Watch | None = None) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_batch(config.task, config.num_envs, reward=_reward(config), practice=config.practice)
@@ -230,7 +232,7 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
     if config.wandb:
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
-    run = RunFolder.open(path) if resume else RunFolder.create(path, "ppo", config, spec)
+    run = RunFolder.resume(path) if resume else RunFolder.create(path, "ppo", config, spec)
     run.add_loggers(config.wandb)
     with ending(env), display:
         parts = OnPolicyRun(config, run, env, display)

@@ -10,8 +10,9 @@ import tyro
 
 from tandem.acting.evaluate import evaluate as run_evaluation
 from tandem.acting.policy import Policy, act_with, describe, load_any_policy
+from tandem.allowed import require_allowed
 from tandem.envs.registry import spec_for
-from tandem.programs.terminal import console
+from tandem.programs.terminal import console, say
 from tandem.runs.folder import seed_of
 from tandem.seeding import episode_seeds
 from tandem.types import Spec
@@ -46,7 +47,7 @@ def evaluate(
         print(json_module.dumps(figures))
         return
     manner = "stochastic" if stochastic else "deterministic"
-    console.print(f"{spec.task}, policy version {snapshot.version} (learner step {snapshot.learner_step:,}, {snapshot.hash}), {manner}")
+    say(f"{spec.task}, policy version {snapshot.version} (learner step {snapshot.learner_step:,}, {snapshot.hash}), {manner}")
     success = f"success {result.rate} of {episodes}, " if result.success_known else ""
     console.print(f"{success}return {figures['return']:.2f}, {figures['length']:.1f} actions", highlight=False)
 
@@ -54,5 +55,7 @@ def evaluate(
 def policy_for(what: str, policy: Path | None, which: str = "best") -> tuple[Policy, Spec]:
     """A policy and its spec: of the run or file `what`, or `policy` for the task `what`, whose spec it must fit."""
     if policy is None:
-        return load_any_policy(Path(what), which)
+        chosen, spec = load_any_policy(Path(what), which)
+        require_allowed(spec.task, what)
+        return chosen, spec
     return load_any_policy(policy, which, spec_for(what))

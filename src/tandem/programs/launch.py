@@ -10,6 +10,7 @@ from typing import Any
 from tandem.acting.policy import policy_to_start_from
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError, PackageMissing
+from tandem.files import private_files
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
@@ -25,6 +26,7 @@ from tandem.runs.loggers import WandB
 NO_PAGE = f"no page: {PackageMissing('the page', 'nicegui')}"
 
 
+@private_files()
 def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Display, launcher: Launcher | None = None) -> dict[str, Any]:
     """`tandem train`: hub, trainer and actors, as processes on this machine unless another launcher is given."""
     if asked.actors < 1:
@@ -34,6 +36,7 @@ def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Displ
     return _run(run, asked, config, display, launcher or LocalLauncher(), actors, host="127.0.0.1")
 
 
+@private_files()
 def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Display) -> dict[str, Any]:
     """`tandem learner`: hub and trainer on this machine; actors join over the network."""
     if (asked.certificate is None) != (asked.key is None):
@@ -87,7 +90,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path, display: Display) 
     Demonstrations or a policy that cannot be used are refused before the folder is made.
     """
     if asked.resume is not None:
-        return RunFolder.open(path), config
+        return RunFolder.resume(path), config
     spec = spec_for(config.task)
     require_learnable(spec)
     spec, demos = decide_spec(spec, config.demos, asked.init_from, display.say)

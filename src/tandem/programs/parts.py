@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from tandem.errors import EnvironmentFailed, StorageFull, TandemError
 from tandem.files import write_atomically
+from tandem.printable import printable
 from tandem.programs.launcher import Part
 from tandem.runs.folder import RunFolder
 
@@ -156,7 +157,7 @@ def main() -> NoReturn:
         _leave_last_words(name, arguments, problem)
         if isinstance(problem, EnvironmentFailed):
             traceback.print_exception(problem.__cause__)
-        print(f"{name}: {problem}", file=sys.stderr)
+        print(printable(f"{name}: {problem}", lines=True), file=sys.stderr)
         sys.exit(2)
     except Exception as problem:
         _leave_last_words(name, arguments, problem)

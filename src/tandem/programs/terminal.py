@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from tandem.files import name_for_files
+from tandem.printable import printable
 from tandem.runs.display import Display, summary_table
 
 console = Console()
@@ -21,8 +22,9 @@ errors = Console(stderr=True)
 
 
 def say(text: str, word: str = "", style: str = "", *, where: Console = console) -> None:
-    """A coloured word and a text, printed literally: [brackets] and :colons: in a name are not markup."""
-    where.print(Text.assemble((word, style), text), soft_wrap=True)
+    """A coloured word and a text, printed literally: [brackets] and :colons: in a name are not markup, and control characters are shown
+    as replaced ones."""
+    where.print(Text.assemble((word, style), printable(text, lines=True)), soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tyro
 
+from tandem.allowed import allow, code_of, require_allowed
 from tandem.doctor.watch import watch_trainer
 from tandem.errors import ConfigError
 from tandem.off_policy.cloning import CloneArgs, clone_demos
@@ -24,6 +25,7 @@ from tandem.programs.launcher import LocalLauncher
 from tandem.programs.parts import film_part
 from tandem.programs.record import scripted_demos
 from tandem.programs.terminal import console, make_display, new_run, say, show_summary
+from tandem.runs.folder import RunFolder
 
 WHICH_TASK = "which task? `tandem tasks` lists them; `--resume RUN` continues a run"
 FILM_S = 60.0
@@ -36,6 +38,7 @@ def train(args: list[str]) -> None:
     """Learn a task with RLPD: hub, trainer and actors on this machine."""
     asked = read_run_args(TrainArgs, args, "tandem train")
     config, path = _run_of(asked)
+    allow(code_of(config.task))  # for the film, which reads the task from the run
     display = make_display(asked.quiet, asked.json, asked.verbose)
     if asked.sync:
         watch = watch_trainer(path)
@@ -59,6 +62,8 @@ def ppo(args: list[str]) -> None:
     asked = read_ppo_args(args, "tandem ppo")
     if asked.task is None and asked.resume is None:
         raise ConfigError(WHICH_TASK)
+    if asked.resume is not None:
+        _require_allowed(asked.resume, asked.task, asked.config.task)
     path = asked.resume or asked.run or new_run(f"{asked.task}_ppo")
     config = asked.config if asked.task is None else replace(asked.config, task=asked.task)
     display, watch = make_display(asked.quiet, asked.json, asked.verbose), watch_trainer(path)
@@ -89,6 +94,7 @@ def distill(args: list[str]) -> None:
 def _run_of(asked: RunArgs) -> tuple[TrainConfig, Path]:
     """The configuration and the folder of the run; demonstrations are recorded first if the command line asks for them."""
     if asked.resume is not None:
+        _require_allowed(asked.resume, asked.task, asked.config.task, asked.config.operator)
         return asked.config, asked.resume
     if asked.task is None:
         raise ConfigError(WHICH_TASK)
@@ -98,6 +104,15 @@ def _run_of(asked: RunArgs) -> tuple[TrainConfig, Path]:
         recorded = scripted_demos(config.task, asked.scripted_demos, path, config.seed, asked.quiet or asked.json)
         config = replace(config, demos=(*config.demos, recorded))
     return config, path
+
+
+def _require_allowed(run: Path, typed: str | None, task: str, operator: str = "none") -> None:
+    """A run that is continued may name code of somebody's own. A task or operator that was typed is the person's word."""
+    folder = RunFolder.open(run)
+    if typed != task:
+        require_allowed(task, folder.config_file)
+    if operator == folder.info.settings.get("operator"):
+        require_allowed(operator, folder.config_file)
 
 
 def _film(run: Path) -> str:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from tandem.printable import printable
 from tandem.runs.clocks import Clocks
 from tandem.runs.isolation import Lines
 from tandem.types import Metrics
@@ -60,7 +61,7 @@ class Display:
         if self.mode == "json":
             print(line, flush=True)
         else:
-            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self.console.print(printable(line, lines=True), highlight=False, markup=False, soft_wrap=True)
 
     def waiting(self, what: str, have: int, want: int) -> None:
         """Progress of something that is waited for."""
@@ -133,7 +134,7 @@ def _duration(seconds: float) -> str:
 
 def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, command: str = "train") -> Table:
     """The closing table of a run."""
-    table = Table("", "", title=f"{summary['task']}: {summary['stopped']}", show_header=False)
+    table = Table("", "", title=printable(f"{summary['task']}: {summary['stopped']}"), show_header=False)
     table.columns[1].overflow = "fold"  # a path that is cut cannot be copied
     judged = {"deterministic": "deterministic", "stochastic": "stochastic", "trained_long": "trained long", "teacher": "the teacher"}
     for key, manner in judged.items():

@@ -39,11 +39,15 @@ from typing import Any, Literal, get_args
 from tandem import __version__
 from tandem.errors import ConfigError, FileMissing, FileUnreadable
 from tandem.files import make_once, write_atomically
+from tandem.printable import printable
 from tandem.runs.clocks import Clocks
 from tandem.runs.lines import append_lines, append_rows, read_rows
 from tandem.runs.loggers import Isolated, TensorBoard, WandB
 from tandem.types import Metrics, Spec
 
+PRIVATE_FOLDER = 0o700
+"""Run folders hold the token, the settings and pictures: they are their owner's alone. Demonstrations are data that people share."""
+_DIGITS = 20
 Kind = Literal["rlpd", "ppo", "distill", "bc", "recording"]
 """Which program made a run. `recording`: nothing is trained, a person records demonstrations."""
 TRAINED_BY: Mapping[Kind, str] = {"rlpd": "RLPD", "ppo": "PPO", "distill": "distillation", "bc": "behaviour cloning"}
@@ -94,9 +98,13 @@ class RunFolder:
             raise ConfigError(
                 f"run folder {path} exists. Go on with it (`--resume {path}`), give another name with --run, or remove it yourself."
             )
-        path.mkdir(parents=True)
-        run = cls(path)
-        run.checkpoints.mkdir()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.mkdir(PRIVATE_FOLDER)
+            run = cls(path)
+            run.checkpoints.mkdir(PRIVATE_FOLDER)
+        except OSError as problem:
+            raise ConfigError(f"cannot make the run folder {path}: {problem.strerror}. Give another place with --run.") from None
         described = {"kind": kind, "task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": plain(config)}
         write_atomically(run.config_file, json.dumps(described, indent=2).encode())
         return run
@@ -106,6 +114,22 @@ class RunFolder:
         run = cls(path)
         if not run.config_file.exists():
             raise FileMissing(f"{path} is not a run folder: it has no {run.config_file.name} (looked in {path.absolute()})")
+        return run
+
+    @classmethod
+    def resume(cls, path: Path) -> RunFolder:
+        """A run to go on with: its folder must be writable. One that others can read, from an earlier version, is made private."""
+        run = cls.open(path)
+        try:
+            path.chmod(PRIVATE_FOLDER)
+            probe = path / f".{os.getpid()}.probe"  # a folder on a disk that is mounted read-only may still have the right mode
+            probe.touch()
+            probe.unlink()
+        except OSError as problem:
+            raise ConfigError(
+                f"run {path} cannot be continued: its folder cannot be written ({problem.strerror}). Make it writable for you "
+                f"(`chmod -R u+rwX {path}`), or copy it to a place where it is and resume the copy."
+            ) from None
         return run
 
     # ---- what kind of run it is
@@ -119,7 +143,7 @@ class RunFolder:
             if kind not in get_args(Kind):
                 raise ValueError(f"kind '{kind}'; this version knows {', '.join(get_args(Kind))}")
             return RunInfo(kind, described["task"], Spec.from_json(described["spec"]), settings)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise FileUnreadable(f"{self.config_file} is damaged ({type(problem).__name__}: {problem}). Restore it from a copy.") from None
 
     @property
@@ -138,6 +162,17 @@ class RunFolder:
             way = f"go on with it by `tandem {command} --resume {self.path}`" if command else "such a run cannot be resumed: start it again"
             raise ConfigError(f"run {self.path} was not trained with {TRAINED_BY[kind]} but with {TRAINED_BY.get(own, own)}; {way}")
         return dict(self.info.settings)
+
+    @contextlib.contextmanager
+    def using_settings(self) -> Iterator[None]:
+        """Settings that are missing or of another type, where they are put to use, are an error in words."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise ConfigError(
+                f"the settings in {self.config_file} are damaged ({type(problem).__name__}: {problem}). Restore it from a copy; a new run "
+                f"with the same command line has the same settings."
+            ) from problem
 
     def add_loggers(self, wandb: str | None = None) -> None:
         """TensorBoard, and Weights & Biases if a project is named."""
@@ -193,9 +228,10 @@ class RunFolder:
             append_rows(self.events_file, [{"time": time.time(), "wall_s": round(self.wall_s, 3), "kind": kind, **details}])
 
     def log_line(self, line: str) -> None:
-        """A sentence for people."""
+        """A sentence for people. Further lines of it are indented: what somebody else wrote never looks like a line of its own."""
+        safe = printable(line, lines=True).replace("\n", "\n         ")
         with contextlib.suppress(OSError, ValueError):  # a full disk, or half of a character
-            append_lines(self.log_file, [f"{time.strftime('%H:%M:%S')} {line}"])
+            append_lines(self.log_file, [f"{time.strftime('%H:%M:%S')} {safe}"])
 
     def summarise(self, summary: dict[str, Any]) -> None:
         write_atomically(self.summary_file, json.dumps(summary, indent=2).encode())
@@ -255,7 +291,13 @@ def _kind_of_old(settings: Mapping[str, Any]) -> Kind:
 
 
 def _next_number(path: Path) -> int:
-    number = (int(path.read_text()) if path.exists() else 0) + 1
+    try:
+        number = (int(path.read_bytes()[:_DIGITS]) if path.exists() else 0) + 1
+    except (OSError, ValueError) as problem:
+        raise FileUnreadable(
+            f"{path} is damaged ({problem}): it holds a number that must never be used twice. Write the largest {path.name} that "
+            f"metrics.jsonl and events.jsonl name, or a larger one, into it."
+        ) from None
     write_atomically(path, str(number).encode())
     return number
 

@@ -37,6 +37,8 @@ from tandem.types import Observation, Spec
 ANSWER_S = 60.0
 """An operator in another Python that has not answered after so long hangs."""
 _SERVED = "serve:"
+_START = "import sys; sys.path[:1] = [] if sys.path[:1] == [''] else sys.path[:1]; exec({!r})"
+"""`python -c` looks for modules in the working directory first, where a file could replace any of them; -P is new in Python 3.11."""
 
 
 def is_own(name: str) -> bool:
@@ -100,7 +102,7 @@ class OperatorElsewhere:
         self._place = name
         found = Path(python).expanduser()
         interpreter = found / "bin" / "python" if found.is_dir() else found if "/" in python else python
-        command = [str(interpreter), "-c", Path(operator_process.__file__).read_text(), place, str(seed)]
+        command = [str(interpreter), "-c", _START.format(Path(operator_process.__file__).read_text()), place, str(seed)]
         try:
             # a session of its own: Ctrl-C is for the program that asks, and ends this one by closing its pipe
             self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
