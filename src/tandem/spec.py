@@ -73,6 +73,8 @@ class Continuous:
     scale: float | tuple[float, ...] = 1.0
     """What 1 does, in `unit`."""
     meaning: str = ""
+    axes: tuple[str, ...] = ()
+    """What each axis is called, where somebody named them; as prose, it does not count in the hash."""
 
     def scales(self) -> np.ndarray:
         """The scale of every axis, `(size,)`."""
@@ -228,7 +230,8 @@ def _part_from_json(data: Mapping[str, Any]) -> ActionPart:
     name, meaning = str(data["name"]), str(data["meaning"])
     if data["kind"] == "discrete":
         return Discrete(name, tuple(str(choice) for choice in data["choices"]), int(data["rest"]), meaning)
-    return Continuous(name, int(data["size"]), str(data["unit"]), _scale_from_json(data["scale"]), meaning)
+    axes = tuple(str(axis) for axis in data.get("axes", ()))
+    return Continuous(name, int(data["size"]), str(data["unit"]), _scale_from_json(data["scale"]), meaning, axes)
 
 
 def _scale_to_json(scale: float | tuple[float, ...]) -> float | list[float]:

@@ -45,10 +45,18 @@ MUTANTS = [
     # ---- limits
     Mutant(
         "limits_are_never_asked",
-        "acting/actor.py",
-        "        if self._limits is not None:\n",
-        "        if False:\n",
-        (ACTOR, "acting/test_control_loop.py"),
+        "acting/limits.py",
+        "        allowed = self._limits.rows(self._observation, asked)\n",
+        "        allowed = asked\n",
+        (ACTOR, LIMITS),
+    ),
+    Mutant("limits_hold_in_one_row", "acting/limits.py", "for row in range(len(actions)):", "for row in range(1):", (ACTOR, LIMITS)),
+    Mutant(
+        "the_executed_action_under_limits_is_not_reported",
+        "acting/limits.py",
+        "        if allowed is asked or step.executed is not None:\n",
+        "        if True:\n",
+        (ACTOR, LIMITS),
     ),
     Mutant(
         "limits_stop_motion_away_from_the_force", "acting/limits.py", "        if against < 0:\n", "        if against > 0:\n", (LIMITS,)
@@ -56,8 +64,8 @@ MUTANTS = [
     Mutant(
         "outside_the_workspace_nothing_may_come_back",
         "acting/limits.py",
-        "np.minimum(0.0, (np.array(settings.low)",
-        "np.maximum(0.0, (np.array(settings.low)",
+        "np.minimum(0.0, (self._low[axes]",
+        "np.maximum(0.0, (self._low[axes]",
         (LIMITS,),
     ),
     Mutant(
