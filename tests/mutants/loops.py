@@ -102,6 +102,22 @@ MUTANTS = [
         "                pass\n",
         (SPOOL,),
     ),
+    # ---- what is believed
+    Mutant(
+        "every_finite_reward_is_believed",
+        "data/validation.py",
+        "return None if low <= reward <= high else",
+        "return None if True else",
+        ("data/test_plausibility.py",),
+    ),
+    Mutant(
+        "every_finite_observation_is_believed",
+        "data/rejection.py",
+        "    if not len(beyond):\n",
+        "    if True:\n",
+        ("data/test_plausibility.py",),
+    ),
+    Mutant("the_believed_range_is_the_known_one", "data/plausibility.py", "MARGIN = 100.0", "MARGIN = 0.0", ("data/test_plausibility.py",)),
     # ---- files
     Mutant(
         "a_step_is_stored_twice",

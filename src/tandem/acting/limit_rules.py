@@ -1,4 +1,4 @@
-"""The axes that limits speak of, with names and units, and the rules that limits must keep, whoever wrote them.
+"""The axes that limits speak of, with names and units, and the rules that limits must keep.
 
 A limit that cannot hold is refused before anything moves: a number that is not finite or not positive, an axis that was left out, a
 force or a workspace that the robot has no sensor for, a unit that contradicts the spec.

@@ -176,7 +176,7 @@ class Limits:
 
 
 class LimitedEnv:
-    """A `TaskEnv` under limits: they hold in every row, whoever chose the action, and what was executed is reported.
+    """A `TaskEnv` under limits: they hold in every row, for every operator and policy, and what was executed is reported.
 
     With `paced`, steps are at least a control period apart, for callers without a rhythm of their own: a speed is a way per period.
     """

@@ -52,7 +52,7 @@ class AxisLimits:
 
     name: str
     unit: str = ""
-    """Of the keys; empty where only a share is given."""
+    """The unit that its keys have; empty where only a share is given."""
     speed: float | None = None
     """In `unit` a second; infinity: not limited on purpose; None: nothing is said."""
     share: float | None = None
