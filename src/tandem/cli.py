@@ -49,6 +49,7 @@ COMMANDS = {
     "teleop": Command(
         "programs.teleop:teleop", "Try the device that a person steers with: what it reads, and what that would do to the robot."
     ),
+    "limits": Command("programs.limits:limits", "Say in words what a file of limits means, or write a first file for a task."),
     "demos": Command("programs.demos:demos", "Look at a file of demonstrations (or an online journal, or a hil-serl pickle)."),
     "eval": Command("programs.evaluate:evaluate", "Evaluate a learned policy alone, on seeds that were never used to choose it."),
     "export": Command(

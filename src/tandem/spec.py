@@ -26,6 +26,10 @@ def _usual_role(shape: tuple[int, ...], dtype: str) -> str:
     return "image" if dtype == "uint8" and len(shape) == 3 else "vector"
 
 
+Bounds = float | tuple[float | None, ...] | None
+"""One number for all components, one for each along the last axis, or None where there is no bound."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One named array of an observation."""
@@ -41,6 +45,9 @@ class Entry:
     """How it is learned from, one of `ROLES`. Empty: `image` for three axes of uint8, `vector` for all else."""
     offset: float | tuple[float, ...] = 0.0
     """What is subtracted before dividing by the scale: about the middle of the values."""
+    low: Bounds = None
+    high: Bounds = None
+    """The range of the values, where it is known; far beyond it nothing is believed (`data/plausibility.py`). It is not in the hash."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self.role or _usual_role(self.shape, self.dtype))
@@ -61,6 +68,31 @@ class Entry:
         """The offset of every component, `(*shape)`."""
         return np.broadcast_to(np.asarray(self.offset, dtype=np.float32), self.shape)
 
+    def lowest(self) -> np.ndarray:
+        """The lower bound of every component, `(*shape)`; -inf where there is none."""
+        return _bound_of(self.low, -np.inf, self.shape)
+
+    def highest(self) -> np.ndarray:
+        """The upper bound of every component, `(*shape)`; inf where there is none."""
+        return _bound_of(self.high, np.inf, self.shape)
+
+
+def _bound_of(bound: Bounds, missing: float, shape: tuple[int, ...]) -> np.ndarray:
+    given = bound if isinstance(bound, tuple) else (bound,)
+    numbers = np.array([missing if number is None else number for number in given], float)
+    return np.broadcast_to(numbers if isinstance(bound, tuple) else numbers[0], shape)
+
+
+def bounds(low: np.ndarray, high: np.ndarray) -> tuple[Bounds, Bounds]:
+    """Bounds as an `Entry` keeps them: one for each component along the last axis (the widest over the other axes), infinity as None."""
+    size = low.shape[-1] if low.ndim else 1
+    return _listed(low.reshape(-1, size).min(axis=0)), _listed(high.reshape(-1, size).max(axis=0))
+
+
+def _listed(widest: np.ndarray) -> Bounds:
+    listed = tuple(float(number) if np.isfinite(number) else None for number in widest)
+    return listed[0] if len(set(listed)) == 1 else listed
+
 
 @dataclass(frozen=True)
 class Continuous:
@@ -73,6 +105,8 @@ class Continuous:
     scale: float | tuple[float, ...] = 1.0
     """What 1 does, in `unit`."""
     meaning: str = ""
+    axes: tuple[str, ...] = ()
+    """What each axis is called, where somebody named them; as prose, it does not count in the hash."""
 
     def scales(self) -> np.ndarray:
         """The scale of every axis, `(size,)`."""
@@ -109,6 +143,8 @@ class Spec:
     max_episode_steps: int
     return_range: tuple[float, float] | None = None
     """Lowest and highest return an episode can have, where that is known (sparse reward: 0 to 1)."""
+    reward_range: tuple[float, float] | None = None
+    """Lowest and highest reward of a step, where the demonstrations show it and the range of the return is not known."""
 
     @functools.cached_property
     def action_dim(self) -> int:
@@ -171,7 +207,7 @@ class Spec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Spec:
-        return_range = data["return_range"]
+        return_range, reward_range = data["return_range"], data.get("reward_range")
         return cls(
             task=str(data["task"]),
             observation={name: _entry_from_json(entry) for name, entry in data["observation"].items()},
@@ -179,6 +215,7 @@ class Spec:
             control_hz=float(data["control_hz"]),
             max_episode_steps=int(data["max_episode_steps"]),
             return_range=None if return_range is None else (float(return_range[0]), float(return_range[1])),
+            reward_range=None if reward_range is None else (float(reward_range[0]), float(reward_range[1])),
         )
 
 
@@ -209,6 +246,8 @@ def _entry_from_json(data: Mapping[str, Any]) -> Entry:
         meaning=str(data["meaning"]),
         role=str(data.get("role", "")),
         offset=_scale_from_json(data.get("offset", 0.0)),
+        low=_bounds_from_json(data.get("low")),
+        high=_bounds_from_json(data.get("high")),
     )
 
 
@@ -228,7 +267,14 @@ def _part_from_json(data: Mapping[str, Any]) -> ActionPart:
     name, meaning = str(data["name"]), str(data["meaning"])
     if data["kind"] == "discrete":
         return Discrete(name, tuple(str(choice) for choice in data["choices"]), int(data["rest"]), meaning)
-    return Continuous(name, int(data["size"]), str(data["unit"]), _scale_from_json(data["scale"]), meaning)
+    axes = tuple(str(axis) for axis in data.get("axes", ()))
+    return Continuous(name, int(data["size"]), str(data["unit"]), _scale_from_json(data["scale"]), meaning, axes)
+
+
+def _bounds_from_json(given: Any) -> Bounds:
+    if isinstance(given, (list, tuple)):
+        return tuple(None if number is None else float(number) for number in given)
+    return None if given is None else float(given)
 
 
 def _scale_to_json(scale: float | tuple[float, ...]) -> float | list[float]:

@@ -20,6 +20,7 @@ from tandem.spec import Discrete as Discrete
 from tandem.spec import Entry as Entry
 from tandem.spec import Spec as Spec
 from tandem.spec import Symmetry as Symmetry
+from tandem.spec import bounds as bounds
 from tandem.spec import environment_id as environment_id
 
 Observation = dict[str, np.ndarray]

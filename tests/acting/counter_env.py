@@ -26,7 +26,7 @@ class Counter(gymnasium.Env):
     terminates = True
 
     def __init__(self) -> None:
-        self.episode, self.halts = -1, 0
+        self.episode, self.halts, self.asked = -1, 0, 0.0
         self.thread_of_halt: int | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
@@ -37,6 +37,7 @@ class Counter(gymnasium.Env):
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         time.sleep(self.step_s)
+        self.asked = float(action[0])
         self.count += 1
         ended = self.count == LENGTH
         info: dict[str, Any] = {"success": ended and self.terminates}

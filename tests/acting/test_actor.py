@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from tandem.acting.actor import Actor
-from tandem.acting.limits import Limits
+from tandem.acting.limits import LimitedEnv, Limits
 from tandem.acting.person_reward import PersonReward, reward_source
 from tandem.acting.rewards import Label
 from tandem.data.validation import Validator
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.limits import LimitSettings
 from tandem.envs.registry import make_env
+from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, EnvironmentFailed
 from tandem.layouts import ActionLayout
 from tandem.link.messages import EpisodeEnd
@@ -24,9 +25,9 @@ from tests.acting.counter_env import LENGTH, Counter, Link, counters, steady
 from tests.envs.strange_envs import strange_module
 
 
-def acting(rows: int = 1, link: Link | None = None, **options: Any) -> tuple[Actor, Link]:
+def acting(rows: int = 1, link: Link | None = None, env: TaskEnv | None = None, **options: Any) -> tuple[Actor, Link]:
     link = link or Link(steady(0.4))
-    actor = Actor(counters(rows)[0], link, [HandsOff()] * rows, source="robot", seed=3, **options)
+    actor = Actor(env or counters(rows)[0], link, [HandsOff()] * rows, source="robot", seed=3, **options)
     actor.begin()
     return actor, link
 
@@ -73,14 +74,17 @@ def test_the_same_holds_in_our_simulations() -> None:
         assert not np.allclose(following.observation["to_ball"] + following.observation["tcp_position"], ball, atol=1e-3)
 
 
-def test_limits_change_the_action_that_is_executed_and_stored() -> None:
+def test_limits_change_the_action_of_every_row_that_is_executed_and_stored() -> None:
     """The policy asks for 0.8; the speed limit allows 0.1."""
-    spec = counters(1)[0].spec
+    env, rows = counters(3)
+    spec = env.spec
     limits = Limits(spec, LimitSettings(speed=(0.1 * float(ActionLayout.of(spec).scales[0]) * spec.control_hz,)))
-    actor, link = acting(1, Link(steady(0.8)), limits=limits)
+    actor, link = acting(3, Link(steady(0.8)), LimitedEnv(env, limits))
     turns(actor, 2)
+    assert [step.source for step in link.sent] == ["robot.0", "robot.1", "robot.2"] * 2
     np.testing.assert_allclose([step.action[0] for step in link.sent], 0.1, atol=1e-3)
-    assert limits.counts["speed"] == 2
+    np.testing.assert_allclose([row.asked for row in rows], 0.1, atol=1e-3)
+    assert limits.counts["speed"] == 6 and limits.notice == "limited: speed (row 0, 1, 2)"
 
 
 class Losing(GymnasiumEnv):

@@ -1,13 +1,14 @@
 """Limits just before the robot, computed by hand."""
 
-from pathlib import Path
+import time
 
 import numpy as np
 import pytest
 
-from tandem.acting.limits import Limits, LimitSettings, settings_for
-from tandem.envs.registry import make, spec_for
-from tandem.errors import ConfigError, FileMissing
+from tandem.acting.limits import LimitedEnv, Limits, settings_for
+from tandem.envs.limits import LimitSettings
+from tandem.envs.registry import make, make_env, spec_for
+from tandem.errors import ConfigError
 from tandem.types import Continuous, Entry, Spec
 
 SPEC = Spec(
@@ -56,17 +57,54 @@ def test_nothing_pushes_further_against_a_force_that_is_large_enough() -> None:
     assert np.array_equal(limits(seen(force=(0, 0, 9.9)), action(0, 0, -1)), action(0, 0, -1))
     np.testing.assert_allclose(limits(seen(force=(0, 0, 20)), action(0.5, 0, -1)), [0.5, 0, 0], atol=1e-6)  # sideways is free
     np.testing.assert_allclose(limits(seen(force=(0, 0, 20)), action(0, 0, 1)), [0, 0, 1])  # away is free
-    # a force of (12, 0, 16) N is 20 N along (0.6, 0, 0.8); of the action (-1, 0, 0) the part -0.6 goes against it
-    np.testing.assert_allclose(limits(seen(force=(12, 0, 16)), action(-1, 0, 0)), [-1 + 0.36, 0, 0.48], atol=1e-6)
+    # a force of (12, 0, 16) N is 20 N along (0.6, 0, 0.8). The action (-1, 0, 0) moves -0.01 m along x, of which -0.006 m go against it:
+    # (-0.01 + 0.0036, 0, 0.0048) m are left. An action of 1 moves 0.02 m along z, so that is 0.24 of it
+    np.testing.assert_allclose(limits(seen(force=(12, 0, 16)), action(-1, 0, 0)), [-1 + 0.36, 0, 0.24], atol=1e-6)
     assert limits.notice == "limited: force"
+
+
+def test_giving_way_to_a_force_neither_leaves_the_workspace_nor_is_faster_than_allowed() -> None:
+    """Sliding along the surface would lift the tool by 0.24; where that is not allowed, what goes against the force stands still."""
+    box = LimitSettings(wrench="wrench", force=10.0, position="place", low=(-1.0,) * 3, high=(1.0, 1.0, 0.001))
+    slow = LimitSettings(wrench="wrench", force=10.0, speed=(0.1, 0.1, 0.02))
+    for settings in (box, slow):
+        assert Limits(SPEC, settings)(seen(force=(12, 0, 16)), action(-1, 0.5, 0)).tolist() == [0, 0.5, 0]
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_a_sensor_that_says_nothing_lets_nothing_move(broken: float) -> None:
+    force, box = LimitSettings(wrench="wrench", force=10.0), LimitSettings(position="place", low=(-1.0,) * 3, high=(1.0,) * 3)
+    assert Limits(SPEC, force)(seen(force=(broken, 0, 0)), action(1, 1, 1)).tolist() == [0, 0, 0]
+    assert Limits(SPEC, box)(seen(place=(broken, 0, 0)), action(1, 1, 1)).tolist() == [0, 1, 1]
+
+
+def test_every_row_is_limited_by_what_it_sees() -> None:
+    env = make_env("reach", 2)
+    limits = Limits(env.spec, LimitSettings(position="tcp_position", low=(-1.0,) * 3, high=(-0.5, 1.0, 1.0)))
+    under = LimitedEnv(env, limits)
+    under.reset(seeds=[0, 1])
+    step = under.step(np.full((2, 3), 0.5))
+    assert step.executed is not None and step.executed.tolist() == [[0, 0.5, 0.5]] * 2, "x is outside in both rows: it may only come back"
+    assert limits.notice == "limited: workspace (row 0, 1)" and limits.counts["workspace"] == 2
+    assert under.step(np.full((2, 3), -0.5)).executed is None, "as it was asked for"
+
+
+def test_a_caller_without_a_rhythm_is_held_to_the_control_period() -> None:
+    env = make_env("reach")  # 10 Hz
+    under = LimitedEnv(env, Limits(env.spec, LimitSettings()), paced=True)
+    under.reset(seeds=[0])
+    began = time.monotonic()
+    for _ in range(4):
+        under.step(np.zeros((1, 3)))
+    assert time.monotonic() - began >= 0.3
 
 
 def test_the_tasks_own_limits_fit_their_specs_and_change_nothing_in_the_middle() -> None:
     for task in ("reach", "gear_assembly"):
-        settings = settings_for(task, realtime=True)
-        assert settings.speed and settings.low and settings.position
         env = make(task)
         spec = env.get_wrapper_attr("task_spec")
+        settings = settings_for(task, spec, realtime=True)
+        assert settings.speed and settings.low and settings.position
         observation, _ = env.reset(seed=0)
         small = np.full(spec.action_dim, 0.01, np.float32)
         assert np.array_equal(Limits(spec, settings)(observation, small), small)
@@ -74,32 +112,31 @@ def test_the_tasks_own_limits_fit_their_specs_and_change_nothing_in_the_middle()
 
 def test_a_robot_has_its_tasks_limits_and_a_fast_simulation_none() -> None:
     # an action of 1 is 0.03 m, ten times a second; the box is 0.13 m to each side
-    own = settings_for("reach", realtime=True)
+    reach = spec_for("reach")
+    own = settings_for("reach", reach, realtime=True)
     assert own.speed == pytest.approx((0.3,) * 3) and own.low == pytest.approx((-0.13,) * 3) and own.offset == "command_offset"
-    assert Limits(spec_for("reach"), settings_for("reach", realtime=False)).idle
-    assert settings_for("Pendulum-v1", realtime=True) == LimitSettings()
-
-
-def test_a_file_changes_what_it_names_and_a_slip_of_the_pen_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "limits.toml"
-    file.write_text("force = 5.0\nspeed = [0.01]\n")
-    told = settings_for("gear_assembly", True, file)
-    assert told.force == 5.0 and told.speed == (0.01,) and told.low == settings_for("gear_assembly", realtime=True).low != ()
-    file.write_text("forse = 5.0\n")
-    with pytest.raises(ConfigError, match=r"unknown entries \['forse'\].*force"):
-        settings_for("gear_assembly", True, file)
-    with pytest.raises(FileMissing, match="no file of limits"):
-        settings_for("reach", True, tmp_path / "none.toml")
+    assert Limits(reach, settings_for("reach", reach, realtime=False)).idle
+    assert settings_for("Pendulum-v1", spec_for("Pendulum-v1"), realtime=True) == LimitSettings()
 
 
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        (LimitSettings(position="pose", low=(0.0,), high=(1.0,)), "'pose'.*place, tension, wrench"),
-        (LimitSettings(speed=(1.0,) * 4), "4 numbers in `speed`.*3 axes"),
-        (LimitSettings(low=(0.0,), high=(1.0,)), "`position`"),
+        (LimitSettings(position="pose", low=(0.0,) * 3, high=(1.0,) * 3), "'pose'.*place, tension, wrench"),
+        (LimitSettings(speed=(1.0,) * 4), "`speed` has 4 numbers.*3 axes"),
+        (LimitSettings(speed=(1.0,) * 2), "`speed` has 2 numbers.*x, y, z.*left out"),
+        (LimitSettings(speed=(-5.0, 5.0, 5.0)), "speed of axis 'x' is -5, expected a finite number above 0"),
+        (LimitSettings(speed=(1.0, float("nan"), 1.0)), "speed of axis 'y' is nan"),
+        (LimitSettings(low=(0.0,) * 3, high=(1.0,) * 3), "workspace of x, y, z needs `position`"),
+        (LimitSettings(position="place", low=(0.0,) * 3), "`low` and `high` are needed together"),
+        (LimitSettings(position="place", low=(0.0, 1.0, 0.0), high=(1.0,) * 3), "'y' reaches from 1 to 1"),
+        (LimitSettings(position="place", low=(0.0,) * 3, high=(1.0, float("nan"), 1.0)), "highest position of axis 'y' is nan"),
+        (LimitSettings(force=5.0), "force limit of 5 N needs `wrench`"),
+        (LimitSettings(force=-5.0, wrench="wrench"), "force limit is -5"),
+        (LimitSettings(stall_s=float("nan")), "`stall_s` is nan"),
+        (LimitSettings(reset_s=-1.0), "`reset_s` is -1"),
     ],
 )
-def test_limits_that_do_not_fit_the_task_are_refused(settings: LimitSettings, named: str) -> None:
+def test_limits_that_cannot_hold_are_refused(settings: LimitSettings, named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         Limits(SPEC, settings)

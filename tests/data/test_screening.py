@@ -28,7 +28,7 @@ def test_sound_steps_are_recognised_with_their_place() -> None:
     steps = [
         transition(0),
         transition(1, episode=2, step=3, policy_version=-1, intervened=True),
-        transition(2, reward=-1e300, episode=2**40),
+        transition(2, reward=-99.5, episode=2**40),
         transition(3, success=None),  # the environment does not report it
     ]
     assert SCREEN.places([pack_transition(step) for step in steps]) == [(0, 0), (2, 3), (2**40, 2), (0, 3)]

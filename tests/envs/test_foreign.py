@@ -264,7 +264,7 @@ def test_a_robot_is_not_driven_too_fast_or_without_limits(tmp_path: Path, monkey
     monkeypatch.setenv("TANDEM_TOKEN", "t")
     with pytest.raises(ConfigError, match=r"runs in real time.*--pace realtime, got --pace fast"):
         act(ActorArgs("counters:Robot-v0", limits=tmp_path / "limits.toml"), print)
-    with pytest.raises(ConfigError, match=r"moves a robot and has no limits of its own.*--limits FILE"):
+    with pytest.raises(ConfigError, match=r"moves a robot and no limits were given.*--limits FILE.*--no-limits"):
         act(ActorArgs("counters:Robot-v0", pace="realtime"), print)
 
 

@@ -153,7 +153,7 @@ class Touch(Reach):
         super().__init__()
         self.spec = dataclasses.replace(SPEC, task="touch")
 
-register_task("touch", Touch, "touch the ball", camera="front", expert=ReachExpert, limits=LimitSettings(speed=(0.1,), reset_s=5.0))
+register_task("touch", Touch, "touch the ball", camera="front", expert=ReachExpert, limits=LimitSettings(speed=(0.1,) * 3, reset_s=5.0))
 """
 
 
@@ -166,7 +166,7 @@ def test_a_users_own_task_is_known_everywhere_by_its_module_and_name(tmp_path: P
         make_env("touch")
     env = make_env("my_tasks:touch", 2)
     assert env.spec.task == "touch" and env.capabilities.saves and "front" in env.capabilities.cameras
-    assert settings_for("my_tasks:touch", realtime=True) == LimitSettings(speed=(0.1,), reset_s=5.0)
+    assert settings_for("my_tasks:touch", env.spec, realtime=True) == LimitSettings(speed=(0.1,) * 3, reset_s=5.0)
     steps = play_episode(make_env("my_tasks:touch"), make_expert("my_tasks:touch", 0), seed=0)
     assert steps[-1].success
     assert evaluate("my_tasks:touch", lambda seen: np.zeros((len(seen["to_ball"]), 3)), range(2)).length.tolist() == [30, 30]

@@ -45,10 +45,18 @@ MUTANTS = [
     # ---- limits
     Mutant(
         "limits_are_never_asked",
-        "acting/actor.py",
-        "        if self._limits is not None:\n",
-        "        if False:\n",
-        (ACTOR, "acting/test_control_loop.py"),
+        "acting/limits.py",
+        "        allowed = self._limits.rows(self._observation, asked)\n",
+        "        allowed = asked\n",
+        (ACTOR, LIMITS),
+    ),
+    Mutant("limits_hold_in_one_row", "acting/limits.py", "for row in range(len(actions)):", "for row in range(1):", (ACTOR, LIMITS)),
+    Mutant(
+        "the_executed_action_under_limits_is_not_reported",
+        "acting/limits.py",
+        "        if allowed is asked or step.executed is not None:\n",
+        "        if True:\n",
+        (ACTOR, LIMITS),
     ),
     Mutant(
         "limits_stop_motion_away_from_the_force", "acting/limits.py", "        if against < 0:\n", "        if against > 0:\n", (LIMITS,)
@@ -56,8 +64,8 @@ MUTANTS = [
     Mutant(
         "outside_the_workspace_nothing_may_come_back",
         "acting/limits.py",
-        "np.minimum(0.0, (np.array(settings.low)",
-        "np.maximum(0.0, (np.array(settings.low)",
+        "np.minimum(0.0, (self._low[axes]",
+        "np.maximum(0.0, (self._low[axes]",
         (LIMITS,),
     ),
     Mutant(
@@ -94,6 +102,22 @@ MUTANTS = [
         "                pass\n",
         (SPOOL,),
     ),
+    # ---- what is believed
+    Mutant(
+        "every_finite_reward_is_believed",
+        "data/validation.py",
+        "return None if low <= reward <= high else",
+        "return None if True else",
+        ("data/test_plausibility.py",),
+    ),
+    Mutant(
+        "every_finite_observation_is_believed",
+        "data/rejection.py",
+        "    if not len(beyond):\n",
+        "    if True:\n",
+        ("data/test_plausibility.py",),
+    ),
+    Mutant("the_believed_range_is_the_known_one", "data/plausibility.py", "MARGIN = 100.0", "MARGIN = 0.0", ("data/test_plausibility.py",)),
     # ---- files
     Mutant(
         "a_step_is_stored_twice",

@@ -36,7 +36,8 @@ def watched(rig: Rig) -> list[View]:
 
 def test_what_a_person_did_is_stored_as_executed_and_flagged_with_its_true_neighbours(rigs: Callable[..., Rig], tmp_path: Path) -> None:
     wide = tmp_path / "limits.toml"
-    wide.write_text("low = []\nhigh = []\n")  # no workspace: a start near its edge would change the actions
+    free = "".join(f'[axis.{axis}]\nunlimited = ["workspace"]\n' for axis in "xyz")
+    wide.write_text(free)  # no workspace: a start near its edge would change the actions
     rig = rigs(pace="realtime", limits=wide)
     page, seen = Page(rig), watched(rig)
     page.axes = [0.25, -0.5, 1.0]
@@ -166,7 +167,9 @@ def test_a_discarded_episode_stays_in_the_file_and_is_not_given_to_learn_from(ri
 
 def test_limits_hold_behind_the_person_and_what_was_executed_is_stored(rigs: Callable[..., Rig], tmp_path: Path) -> None:
     slow = tmp_path / "limits.toml"
-    slow.write_text("speed = [0.15, 0.15, 0.15]\n")  # an action of 1 is 0.03 m ten times a second: 0.15 m/s is half of that
+    slow.write_text(
+        "".join(f"[axis.{axis}]\nspeed_m_per_s = 0.15\n" for axis in "xyz")
+    )  # an action of 1 is 0.03 m ten times a second: 0.15 m/s is half of that
     rig = rigs(pace="realtime", limits=slow)
     page, seen = Page(rig), watched(rig)
     page.axes = [1.0, -1.0, 0.1]

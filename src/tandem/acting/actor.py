@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tandem.acting.limits import Limits
 from tandem.acting.policy import OwnPolicy
 from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
 from tandem.data.episode import EpisodeRecorder
@@ -56,7 +55,7 @@ class _Made:
 class Actor:
     """Acts in N environments at once, each with its own operator (who usually lets the policy's proposal stand), or without any.
 
-    `limits` are applied last, to row 0. The action that is stored is the one that was executed.
+    The action that is stored is the one that was executed, also where the environment (`limits.LimitedEnv`) changed it.
 
         begin ──► step ──► step ──► ... ──► reset_ended ──► step ...
                     └─ needs_label: settle, once a person has judged the episode (reward source `person`)
@@ -75,12 +74,10 @@ class Actor:
         say: Callable[[str], None] = lambda line: None,
         broken: Path | None = None,
         own_policy: OwnPolicy | None = None,
-        limits: Limits | None = None,
         rewards: RewardSource | None = None,
         spec: Spec | None = None,
     ) -> None:
         self.env, self._link, self._operators, self._say = env, link, operators, say
-        self._limits = None if limits is None or limits.idle else limits
         self.rewards: RewardSource = rewards or EnvironmentReward()
         self.spec = spec or env.spec
         """The run's, whose scales may be fitted; the environment's where nobody gave another."""
@@ -133,8 +130,6 @@ class Actor:
         self._take_newest_policy()
         proposed = self._propose()
         actions, by_human = self._decide(proposed)
-        if self._limits is not None:
-            actions[0] = self._limits(_row(self._observation, 0), actions[0])
         step = self._step_env(actions)
         self._observation = step.observation
         self._made = _Made(actions, by_human, step)

@@ -78,13 +78,13 @@ def evaluate(
     seeds: Sequence[int],
     turn: Callable[[], None] = lambda: None,
     enough: Callable[[int], bool] = lambda episodes: False,
-    accept: Callable[[TaskEnv], None] = lambda env: None,
+    accept: Callable[[TaskEnv], TaskEnv] = lambda env: env,
 ) -> Evaluation:
     """One episode per seed. Rows that are done stand still, so that an evaluation costs no more than its steps.
 
     `turn` is called before each step: an evaluation may take long, and its caller may have to show that it is alive. `enough` is
     asked with the number of episodes after each group of rows that are stepped together, and ends the evaluation early. `accept` looks at
-    the environment before anything moves, and may raise.
+    the environment before anything moves: it may raise, and returns the one to step (under limits, where a robot is evaluated).
     """
     rows = MAX_ROWS if registered(task) is not None else 1  # a Gymnasium environment is stepped alone, and made once
     env, parts = None, []
@@ -92,9 +92,9 @@ def evaluate(
         for start in range(0, len(seeds), rows):
             chosen = seeds[start : start + rows]
             if env is None or env.num_envs != len(chosen):
-                env = make_env(task, len(chosen))
-                at_the_end.enter_context(ending(env))
-                accept(env)
+                made = make_env(task, len(chosen))
+                at_the_end.enter_context(ending(made))
+                env = accept(made)
             parts.append(_evaluate_again_if_lost(env, act, chosen, turn))
             if enough(start + len(chosen)):
                 break

@@ -143,8 +143,9 @@ class Judge:
             )
             raise self._taken from None
 
-    def _require_simulation(self, env: TaskEnv) -> None:
+    def _require_simulation(self, env: TaskEnv) -> TaskEnv:
         """A robot that lets a second program in must not be moved by two."""
         if env.capabilities.clock == "real":
             env.close()
             raise EnvironmentTaken(f"environment '{self._task}' is a robot (its clock is real)")
+        return env

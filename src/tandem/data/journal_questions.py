@@ -66,6 +66,11 @@ class JournalQuestions(JournalFile):
         query = "SELECT reason, count(*) AS n FROM steps WHERE status = 'rejected' GROUP BY reason ORDER BY n DESC LIMIT ?"
         return [(str(reason), count) for reason, count in self._rows(query, (limit,))]
 
+    def rejected_sources(self, limit: int = 5) -> list[tuple[str, int]]:
+        """Sources of rejected steps with their counts, the most frequent first."""
+        query = "SELECT source, count(*) AS n FROM steps WHERE status = 'rejected' GROUP BY source ORDER BY n DESC LIMIT ?"
+        return [(str(source), count) for source, count in self._rows(query, (limit,))]
+
     def sources(self) -> list[Source]:
         """All sources with their counts. A source without gaps has last seq + 1 steps."""
         return [Source(*row) for row in self._rows("SELECT source, count(*), min(seq), max(seq) FROM steps GROUP BY source")]

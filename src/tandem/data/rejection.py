@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tandem.data.plausibility import believed
 from tandem.types import Entry, Observation
 
 
@@ -37,7 +38,17 @@ def array_reason(array: np.ndarray, entry: Entry, what: str) -> str | None:
     bad = np.argwhere(~np.isfinite(cast))
     if len(bad):
         return f"{what} has {float(cast[tuple(bad[0])])} at {_index_text(bad[0])}"
-    return None
+    return _range_reason(cast, entry, what) if cast.dtype.kind == "f" else None
+
+
+def _range_reason(array: np.ndarray, entry: Entry, what: str) -> str | None:
+    """The first number that cannot be believed. Only its size is named, so that equal reasons can be counted."""
+    low, high = believed(entry)
+    beyond = np.argwhere((array < low) | (array > high))
+    if not len(beyond):
+        return None
+    index = tuple(beyond[0])
+    return f"{what} has about {array[index]:.0e} at {_index_text(beyond[0])}, beyond the plausible {low[index]:.4g} to {high[index]:.4g}"
 
 
 def _index_text(index: np.ndarray) -> str:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from tandem.data.plausibility import believed, believed_rewards
 from tandem.data.rejection import array_reason, observation_reason
 from tandem.layouts import ActionLayout
 from tandem.types import Entry, Spec, Transition
@@ -14,10 +15,13 @@ COUNT_LIMIT = 2**53
 """Episode and step numbers stay below this: exact in any language that may read the file."""
 
 
+_NOTHING = np.zeros(0, np.float32), np.zeros(0, np.float32)
+
+
 class Validator:
     """Says of each step of one spec why it cannot be used, naming entry and index.
 
-    A sound step pays for one finiteness test over all its numbers together; only a step that
+    A sound step pays for one comparison of all its numbers together with what is believed of them (`plausibility.py`); only a step that
     fails anything is checked entry by entry (`rejection.py`), to name the place.
     """
 
@@ -26,6 +30,9 @@ class Validator:
         self._layout, self._action = ActionLayout.of(spec), Entry((spec.action_dim,))
         self._expected = [(name, entry.shape, np.dtype(entry.dtype)) for name, entry in spec.observation.items()]
         self._float_names = [name for name, _, dtype in self._expected if dtype.kind == "f"]
+        ranges = [believed(spec.observation[name]) for name in self._float_names]
+        self._low, self._high = (np.concatenate([pair[side].reshape(-1) for pair in ranges or [_NOTHING]] * 2) for side in (0, 1))
+        self._rewards = believed_rewards(spec)
 
     def reason(self, transition: Transition) -> str | None:
         if self._sound(transition):
@@ -36,7 +43,12 @@ class Validator:
             or array_reason(transition.action, self._action, "action")
             or self._layout.problem(transition.action)
             or _number_reason(transition)
+            or self._reward_reason(float(transition.reward))
         )
+
+    def _reward_reason(self, reward: float) -> str | None:
+        low, high = self._rewards
+        return None if low <= reward <= high else f"reward is about {reward:.0e}, beyond the plausible {low:.4g} to {high:.4g}"
 
     def _sound(self, transition: Transition) -> bool:
         observation, following, action = transition.observation, transition.next_observation, transition.action
@@ -51,10 +63,11 @@ class Validator:
                     return False
             if type(action) is not np.ndarray or action.shape != self._action.shape or action.dtype != self._action.dtype:
                 return False
-            if _number_reason(transition):
+            if _number_reason(transition) or self._reward_reason(float(transition.reward)):
                 return False
             floats = [entries[name].reshape(-1) for entries in (observation, following) for name in self._float_names]
-            if floats and not np.isfinite(np.concatenate(floats)).all():
+            numbers = np.concatenate(floats) if floats else _NOTHING[0]
+            if not ((numbers >= self._low) & (numbers <= self._high)).all():  # NaN compares false, and no bound is infinite
                 return False
             return bool(self._layout.valid(action[None])[0])  # NaN compares false
         except (KeyError, AttributeError, TypeError):

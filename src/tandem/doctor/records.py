@@ -53,12 +53,15 @@ class JournalFigures:
     accepted: int
     rejected: int
     reasons: Sequence[tuple[str, int]]
+    """Why steps were rejected, the most frequent first."""
     sources: Sequence[Source]
     bytes: int
     tail: Sequence[Transition]
     """The newest steps."""
     blocks: Sequence[Sequence[Transition]]
     """Runs of consecutive rows, spread over the whole."""
+    rejected_sources: Sequence[tuple[str, int]] = ()
+    """Sources of the rejected steps, the most frequent first."""
 
     @functools.cached_property
     def sample(self) -> list[Transition]:
@@ -339,8 +342,8 @@ def _journal(path: Path) -> tuple[JournalFigures | None, str]:
             tail = [step for _, step in journal.read(journal.start_of_last(min(TAIL, fits)))]
             starts = np.linspace(0, max(0, journal.last_ord() - BLOCK), min(BLOCKS, 1 + fits // BLOCK)).astype(int)
             blocks = [[step for _, step in journal.read(int(start), BLOCK)] for start in dict.fromkeys(starts)]
-            reasons = journal.reasons() if rejected else []
-            return JournalFigures(accepted, rejected, reasons, journal.sources(), size, tail, blocks), ""
+            reasons, senders = (journal.reasons(), journal.rejected_sources()) if rejected else ([], [])
+            return JournalFigures(accepted, rejected, reasons, journal.sources(), size, tail, blocks, senders), ""
     except TandemError as problem:
         return None, str(problem)
 

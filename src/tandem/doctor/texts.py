@@ -1031,8 +1031,12 @@ TEXTS: dict[str, Text] = {
         (
             ("{rejected} steps rejected ({share} of all)", "拒绝了 {rejected} 步（占 {share}）"),
             ("{count} of them because {detail}", "其中 {count} 步因为 {detail}"),
+            ("{sent} of them from the source {source}", "其中 {sent} 步来自来源 {source}"),
         ),
-        ("A sensor fails, the simulation diverges, or an action is outside [-1, 1].", "传感器出错、仿真发散，或动作超出 [-1, 1]。"),
+        (
+            "A sensor fails or has another unit, the simulation diverges, or an action is outside [-1, 1].",
+            "传感器出错或单位不对、仿真发散，或动作超出 [-1, 1]。",
+        ),
         "tandem demos validate {run}/journal.db",
         (
             "The journal has rows with the status `rejected`. It is a problem if they are more than half.",

@@ -52,6 +52,8 @@ class Declaration:
     """What the axes of the action move, in order."""
     units: tuple[str, ...] = ()
     """Their units, in order: what the full deflection of an axis is measured in."""
+    action_scales: tuple[float, ...] = ()
+    """What the full deflection of each axis does, in its unit. Without it: half the width of the action space, taken in that unit."""
     cameras: tuple[str, ...] = ()
     """Observation entries that are pictures: (height, width, channels) uint8."""
 
@@ -86,13 +88,15 @@ class Declaration:
         return dataclasses.replace(entry, scale=scale, role="image" if key in self.cameras else entry.role)
 
     def _action(self, spec: Spec) -> tuple[Any, ...]:
-        for key, given in (("action.axes", self.axes), ("action.units", self.units)):
+        for key, given in (("action.axes", self.axes), ("action.units", self.units), ("action.scales", self.action_scales)):
             if given and len(given) != spec.action_dim:
-                raise _refused(spec.task, key, f"{len(given)} names", f"{spec.action_dim}, one for each axis of the action")
+                kind = "numbers" if key == "action.scales" else "names"
+                raise _refused(spec.task, key, f"{len(given)} {kind}", f"{spec.action_dim}, one for each axis of the action")
         part = spec.action[0]
         if len(spec.action) > 1 or not isinstance(part, Continuous):
             return spec.action
-        return (dataclasses.replace(part, unit=", ".join(self.units) or part.unit, meaning=", ".join(self.axes) or part.meaning),)
+        unit, meaning = ", ".join(self.units) or part.unit, ", ".join(self.axes) or part.meaning
+        return (dataclasses.replace(part, unit=unit, meaning=meaning, axes=self.axes, scale=self.action_scales or part.scale),)
 
 
 def declaration(name: str, attribute: Any, metadata: Mapping[str, Any]) -> Declaration:
@@ -131,12 +135,13 @@ def read_mapping(given: Any, where: str) -> Declaration:
     flat = {key: value for key, value in given.items() if key != "action"}
     action = given.get("action", {})
     if not isinstance(action, Mapping):
-        raise _wrong(where, "action", action, "a table with `axes` and `units`")
+        raise _wrong(where, "action", action, "a table with `axes`, `units` and `scales`")
     flat |= {f"action.{key}": value for key, value in action.items()}
     unknown = sorted(set(map(str, flat)) - set(_READERS))
     if unknown:
         raise ConfigError(f"{where}: no declaration is called '{unknown[0]}'; there are {', '.join(_READERS)}")
-    return Declaration(**{key.removeprefix("action."): _READERS[key](where, key, value) for key, value in flat.items()})
+    read = {str(key): _READERS[key](where, key, value) for key, value in flat.items()}
+    return Declaration(**{"action_scales" if key == "action.scales" else key.removeprefix("action."): value for key, value in read.items()})
 
 
 def _number(where: str, key: str, value: Any) -> float:
@@ -174,6 +179,12 @@ def _words(where: str, key: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _numbers(where: str, key: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise _wrong(where, key, value, "a list of numbers above 0")
+    return tuple(_number(where, key, each) for each in value)
+
+
 def _scales(where: str, key: str, value: Any) -> dict[str, Scale]:
     if not isinstance(value, Mapping):
         raise _wrong(where, key, value, "a table: the name of an observation entry, and its scale")
@@ -194,6 +205,7 @@ _READERS: dict[str, Callable[[str, str, Any], Any]] = {
     "max_episode_steps": _count,
     "action.axes": _words,
     "action.units": _words,
+    "action.scales": _numbers,
     "cameras": _words,
 }
 """All keys, as they stand in a file, an attribute or the metadata."""

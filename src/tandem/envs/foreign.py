@@ -28,11 +28,13 @@ from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task_env import Capabilities, HaltPlan
 from tandem.errors import ConfigError, EnvironmentFailed, RenderingUnavailable, TandemError
 from tandem.layouts import ActionLayout
-from tandem.types import Continuous, Entry, Observation, Spec, Step, Symmetry
+from tandem.types import Continuous, Entry, Observation, Spec, Step, Symmetry, bounds
 
 if TYPE_CHECKING:
     import mujoco
 
+NO_BOUND = 1e30
+"""A bound of a space from here on is none."""
 FALLBACK_STEPS = 1000
 """Episode length where the environment declares none."""
 
@@ -48,11 +50,21 @@ def spec_of(name: str, env: gymnasium.Env | VectorEnv, observation: gymnasium.Sp
     declared = env.spec.max_episode_steps if env.spec is not None else None
     return Spec(
         task=name,
-        observation={key: Entry(space.shape, dtype=_kept_dtype(space.dtype)) for key, space in entries.items() if space.shape is not None},
+        observation={key: _entry_of(space) for key, space in entries.items() if isinstance(space, gymnasium.spaces.Box)},
         action=(Continuous("action", action.shape[0], scale=tuple(float(s) for s in (action.high - action.low) / 2)),),
         control_hz=float(env.metadata.get("render_fps", 10)),
         max_episode_steps=declared or FALLBACK_STEPS,
     )
+
+
+def _entry_of(space: gymnasium.spaces.Box) -> Entry:
+    """With the range that the space declares; a bound as large as floats go is how many say that there is none."""
+    dtype = _kept_dtype(space.dtype)
+    low, high = space.low.astype(float), space.high.astype(float)
+    if dtype == "uint8" or not np.any((np.abs(low) < NO_BOUND) & (np.abs(high) < NO_BOUND)):
+        return Entry(space.shape, dtype=dtype)
+    lowest, highest = bounds(np.where(low > -NO_BOUND, low, -np.inf), np.where(high < NO_BOUND, high, np.inf))
+    return Entry(space.shape, dtype=dtype, low=lowest, high=highest)
 
 
 def _not_a_box(name: str, key: str, space: gymnasium.Space) -> ConfigError:

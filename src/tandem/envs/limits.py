@@ -11,21 +11,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LimitSettings:
-    """The limits of one task; an empty entry limits nothing."""
+    """The limits of one task; an empty entry limits nothing.
+
+    `speed`, `low` and `high` have one number for every continuous axis of the action, in the unit that the spec gives the axis (a speed:
+    that unit a second). Infinity says that this axis is not limited on purpose. A file of limits has its units in its keys and is read by
+    `acting/limits_file.py`; `acting/limit_rules.py` has the rules that both must keep.
+    """
 
     speed: tuple[float, ...] = ()
-    """Largest speed of the command along each axis of the action (m/s, rad/s)."""
+    """Largest speed of the command along each axis."""
     position: str = ""
     """Observation entry whose first numbers are the measured position along the axes of the action."""
     offset: str = ""
     """Observation entry with the command minus that position, where there is one."""
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
-    """The workspace, in the units of `position`; as many numbers each as axes it bounds."""
+    """The workspace of the commanded position."""
     wrench: str = ""
-    """Observation entry whose first three numbers are the force of the world on the tool (N), along the axes of the action."""
+    """Observation entry whose first three numbers are the force of the world on the tool (N), along the first three axes."""
     force: float = 0.0
-    """Newtons beyond which no action pushes further against what pushes back."""
+    """Newtons beyond which no action pushes further against what pushes back; 0: no limit."""
     stall_s: float = 2.0
     """Seconds after which a step counts as hanging and motion is stopped; 0: never."""
     reset_s: float = 60.0

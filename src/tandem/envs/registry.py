@@ -218,10 +218,13 @@ def make_bare(name: str, *, render: bool = False) -> Any:
     return _gymnasium(name, lambda: make_environment(name, render))
 
 
-def spec_for(name: str) -> Spec:
-    """The spec of an environment, by its name."""
+def spec_for(name: str, look: Callable[[TaskEnv], None] = lambda env: None) -> Spec:
+    """The spec of an environment, by its name. `look` sees the environment before it is closed, and may raise."""
     env = make_env(name)
-    env.close()
+    try:
+        look(env)
+    finally:
+        env.close()
     return env.spec
 
 
@@ -238,8 +241,11 @@ def make_batch(
         return BatchEnv(task, num_envs, num_threads=num_threads)
     if is_served(name):
         _refuse_reward(name, reward)
-        return AutoresetEnv(open_served(name, num_envs))
+        served = open_served(name, num_envs)
+        _refuse_robot(name, served.capabilities.clock == "real", served)
+        return AutoresetEnv(served)
     env = _gymnasium(name, lambda: ForeignBatch(name, num_envs))
+    _refuse_robot(name, env.metadata.get("clock") == "real", env)
     _refuse_reward(name, reward)
     return env
 
@@ -275,6 +281,16 @@ def _task(entry: Registered, name: str, reward: Reward | None, practice: Practic
         if not (problem.name or "").startswith("mujoco"):
             raise
         raise ConfigError(f"task '{name}' is simulated with MuJoCo >= 4.0: {problem}. pip install 'mujoco>=4.0'") from None
+
+
+def _refuse_robot(name: str, real: bool, env: Any) -> None:
+    """Rows that reset by themselves have no limits, no rhythm and nobody who stops them."""
+    if real:
+        env.close()
+        raise ConfigError(
+            f"environment '{name}' moves a robot (its clock is real), and this command steps many simulations at once: learn "
+            f"in a simulation, then use the policy on the robot with `tandem actor {name} --policy RUN --limits FILE --pace realtime`"
+        )
 
 
 def _refuse_practice(name: str, entry: Registered | None, practice: Practice | None) -> None:

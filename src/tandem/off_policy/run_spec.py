@@ -12,6 +12,7 @@ from pathlib import Path
 from tandem.acting.policy import load_policy
 from tandem.data.demos import load_demos
 from tandem.data.fitting import constant_numbers, inferred_return_range, with_fitted_scales
+from tandem.data.plausibility import with_ranges
 from tandem.envs.declared import declaration_file
 from tandem.envs.registry import registered
 from tandem.errors import SpecMismatch
@@ -28,11 +29,12 @@ def decide_spec(
     """The spec to learn with, and the steps of all demonstrations, each fit for it. `spec` is the environment's."""
     steps = [step for file in demos for step in load_demos(file, spec)]
     if registered(spec.task) is not None:
-        return spec, steps
+        return with_ranges(spec, steps, all_known=True), steps
     file = declaration_file(spec.task)
     if file.is_file():
         say(f"{file} describes the environment")
-    return _with_range(_with_scales(spec, steps, init_from, say), steps, say), steps
+    spec = _with_range(_with_scales(spec, steps, init_from, say), steps, say)
+    return with_ranges(spec, steps, all_known=False), steps
 
 
 def resumed_spec(run: Path, now: Spec, demos: Sequence[Path]) -> tuple[Spec, list[Transition]]:

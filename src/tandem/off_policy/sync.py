@@ -47,6 +47,9 @@ def train(
             f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "
             "real time, so no person can take part. Leave --sync out, or use --operator person:scripted."
         )
+    if env.capabilities.clock == "real":
+        env.close()
+        raise ConfigError(f"--sync is not for a robot: it does not run in real time, and the clock of environment '{config.task}' is real")
     nobody = config.operator == "browser"  # there is no page to a run without a port
     operators, _ = make_operators("none" if nobody else config.operator, env, config.seed)
     start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None

@@ -22,7 +22,7 @@ from tandem.acting.actor import Actor
 from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import ControlLoop, Watch, WhenAlone
 from tandem.acting.latch import FOLDER, Latch
-from tandem.acting.limits import Limits, settings_for
+from tandem.acting.limits import Asked, Limits, limited, limits_for
 from tandem.acting.operators import make_operators, open_hand
 from tandem.acting.person_reward import reward_source
 from tandem.acting.policy import OwnPolicy, Policy, act_with, load_any_policy
@@ -76,7 +76,9 @@ class ActorArgs:
     mapping: Path | None = None
     """File that says what sticks and buttons do. Default: the file that comes with Tandem (docs/person-in-the-loop.md)."""
     limits: Path | None = None
-    """File of speed, force and workspace limits. Default: the task's own limits at the pace `realtime`, none at `fast`."""
+    """File of speed, force and workspace limits (docs/limits.md). Default: the task's own limits at the pace `realtime`, none at `fast`."""
+    no_limits: bool = False
+    """Move a robot without any limits. Otherwise a robot needs a file of limits."""
     num_envs: int = 1
     """Simulations stepped together."""
     threads: int = 0
@@ -190,12 +192,12 @@ def _open_robot(args: ActorArgs) -> Robot:
     """Opened before the actor joins: a policy that does not fit or a device that is missing joins no run."""
     env = make_env(args.task, args.num_envs, num_threads=args.threads, watched=True)
     spec = env.spec
-    _check_pace(args, env)
+    require_pace(args.task, env, args.pace)
     policy, policy_spec = (None, None) if args.policy is None else load_any_policy(args.policy, spec=spec)
     return Robot(
         env,
         spec,
-        limits=Limits(spec, settings_for(args.task, args.pace == "realtime", args.limits)),
+        limits=limits_for(args.task, env, Asked(args.limits, args.no_limits), realtime=args.pace == "realtime"),
         hand=open_hand(args.operator, spec, args.mapping),
         policy=policy,
         policy_spec=policy_spec,
@@ -237,7 +239,7 @@ def _make_actor(
     seed = process_seed(int(settings.get("seed", 0)), client.source)
     operators, steering = make_operators(args.operator, robot.env, seed, robot.hand)
     actor = Actor(
-        robot.env,
+        limited(robot.env, robot.limits),
         client,
         operators,
         source=client.source,
@@ -248,7 +250,6 @@ def _make_actor(
         say=say,
         broken=RunFolder(args.run or args.spool.parent).broken,
         own_policy=_own_policy(args, robot, seed, say),
-        limits=robot.limits,
         rewards=reward_source("person" if settings.get("reward_source") == "person" else "simulation", args.num_envs),
         spec=robot.spec,
     )
@@ -287,17 +288,10 @@ def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda 
     return act(args, say, stop.is_set, watch)
 
 
-def _check_pace(args: ActorArgs, env: TaskEnv) -> None:
-    """A real robot is neither driven as fast as the learner allows, nor without limits."""
-    able = env.capabilities
-    if able.clock == "real" and args.pace != "realtime":
-        raise ConfigError(f"environment '{args.task}' runs in real time (its clock is real): add --pace realtime, got --pace {args.pace}")
-    if able.needs_limits and args.limits is None:
-        raise ConfigError(
-            f"environment '{args.task}' moves a robot and has no limits of its own: give a file of speed, force and workspace limits with "
-            f"--limits FILE (docs/person-in-the-loop.md); an empty file limits nothing. `tandem train` has no such option: start `tandem "
-            f"learner {args.task}` and `tandem actor {args.task} --limits FILE --pace realtime`"
-        )
+def require_pace(task: str, env: TaskEnv, pace: str) -> None:
+    """A real robot is not driven as fast as the learner allows."""
+    if env.capabilities.clock == "real" and pace != "realtime":
+        raise ConfigError(f"environment '{task}' runs in real time (its clock is real): add --pace realtime, got --pace {pace}")
 
 
 def _token(args: ActorArgs) -> str:

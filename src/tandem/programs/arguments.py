@@ -60,6 +60,10 @@ class TrainArgs(RunArgs):
     """Actor processes, each with `num_envs` simulations."""
     film: bool = True
     """Film the learned policy at the end, for at most a minute (`--no-film`: leave it out)."""
+    limits: Path | None = None
+    """File of speed, force and workspace limits for a robot (docs/limits.md). Default: the task's own at the pace `realtime`."""
+    no_limits: bool = False
+    """Move a robot without any limits. Otherwise a robot needs a file of limits."""
     sync: bool = False
     """Actor and learner take turns in one thread: reproducible to the last bit; no processes, no port, no page."""
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import tyro
 
+from tandem.acting.limits import Asked, opened_for
 from tandem.data.demos import load_demos
 from tandem.data.episode import EpisodeRecorder
 from tandem.data.fitting import constant_numbers, inferred_return_range, with_fitted_scales
@@ -58,6 +59,8 @@ def env(
     max_steps: int = 3000,
     seed: int = 0,
     out: Path | None = None,
+    limits: Path | None = None,
+    no_limits: bool = False,
 ) -> None:
     """Look at an environment and write a first file of what it may declare.
 
@@ -69,14 +72,17 @@ def env(
         max_steps: At most this many steps in all.
         seed: Random seed of actions and starts.
         out: File to write. Default: environments/NAME.toml, where every command finds it.
+        limits: File of speed, force and workspace limits (docs/limits.md); a robot that is to make random actions needs one.
+        no_limits: Let a robot make random actions without any limits.
     """
     if episodes < 1 or max_steps < 1:
         raise ConfigError(f"--episodes and --max-steps must be at least 1, got {episodes} and {max_steps}")
     path = out or declaration_file(environment)
     made = make_env(environment)
+    infos, under_limits = _watch_infos(made), opened_for(environment, Asked(limits, no_limits))(made)
     try:
         with console.status(f"looking at {environment}"):
-            seen = look(made, episodes, max_steps, seed)
+            seen = look(under_limits, episodes, max_steps, seed, infos)
         steps = [step for file in demos for step in load_demos(file, made.spec)] if demos else seen.steps
     finally:
         made.close()
@@ -95,10 +101,10 @@ def env(
     say(f"wrote {path}; correct it, then record and train as usual")
 
 
-def look(env: TaskEnv, episodes: int, max_steps: int, seed: int) -> Seen:
-    """Episodes with random actions. Of the environment's `info` only the names are kept."""
+def look(env: TaskEnv, episodes: int, max_steps: int, seed: int, infos: list[dict[str, Any]] | None = None) -> Seen:
+    """Episodes with random actions. Of the environment's `infos`, which are filled meanwhile, only the names are kept."""
     random, layout, recorder, seen = np.random.default_rng(seed), ActionLayout.of(env.spec), EpisodeRecorder(env.spec, "look"), Seen()
-    infos = _watch_infos(env)
+    watched = _watch_infos(env) if infos is None else infos
     for number in range(episodes):
         recorder.begin(first_row(env.reset([0], [episode_seed(seed, "play", number)])))
         ended = False
@@ -107,7 +113,7 @@ def look(env: TaskEnv, episodes: int, max_steps: int, seed: int) -> Seen:
             step = env.step(asked)
             seen.steps.append(recorder.record(asked[0], step))
             ended = bool(step.ended[0])
-    for info in infos:
+    for info in watched:
         seen.success_keys.update(key for key in info if _names_success(key))
     return seen
 

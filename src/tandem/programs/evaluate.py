@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import tyro
 
 from tandem.acting.evaluate import evaluate as run_evaluation
+from tandem.acting.limits import Asked, opened_for
 from tandem.acting.policy import Policy, act_with, describe, load_any_policy
 from tandem.allowed import require_allowed
 from tandem.envs.registry import spec_for
@@ -26,6 +27,8 @@ def evaluate(
     seed: int | None = None,
     which: Literal["best", "latest"] = "best",
     json: bool = False,
+    limits: Path | None = None,
+    no_limits: bool = False,
 ) -> None:
     """Evaluate a learned policy alone, on seeds that were never used to choose it.
 
@@ -37,11 +40,14 @@ def evaluate(
         seed: Evaluate on the final episodes of this run seed. Default: the seed of the run that the policy is from, else 0.
         which: The best policy by evaluation, or the latest policy.
         json: One JSON object instead of text.
+        limits: File of speed, force and workspace limits (docs/limits.md); a robot needs one.
+        no_limits: Move a robot without any limits.
     """
     snapshot, spec = policy_for(run, policy, which)
     seeds = episode_seeds(seed_of(policy or Path(run)) if seed is None else seed, "final", episodes)
     with console.status(f"{episodes} episodes of {spec.task}"):
-        result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), seeds)
+        accept = opened_for(spec.task, Asked(limits, no_limits))
+        result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), seeds, accept=accept)
     figures = describe(result, spec) | {"policy_version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
     if json:
         print(json_module.dumps(figures))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from tandem.acting.limits import Asked, limits_for
 from tandem.acting.policy import policy_to_start_from
 from tandem.envs.registry import spec_for
+from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, PackageMissing
 from tandem.files import private_files
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
+from tandem.programs.actor import require_pace
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
 from tandem.programs.launcher import Launcher, LocalLauncher, Part
 from tandem.programs.page import page_installed
@@ -31,8 +34,8 @@ def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Displ
     """`tandem train`: hub, trainer and actors, as processes on this machine unless another launcher is given."""
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
-    run, config = _prepare(asked, config, path, display)
-    actors = [actor_part(i, _actor_arguments(config, path, i)) for i in range(asked.actors)]
+    run, config = _prepare(asked, config, path, display, lambda env: _may_move(asked, config, env))
+    actors = [actor_part(i, _actor_arguments(asked, config, path, i)) for i in range(asked.actors)]
     return _run(run, asked, config, display, launcher or LocalLauncher(), actors, host="127.0.0.1")
 
 
@@ -84,14 +87,22 @@ def _run(
     return supervisor.supervise(hub, trainer, actors)
 
 
-def _prepare(asked: RunArgs, config: TrainConfig, path: Path, display: Display) -> tuple[RunFolder, TrainConfig]:
+def _may_move(asked: TrainArgs, config: TrainConfig, env: TaskEnv) -> None:
+    """What the actors would refuse is refused before there is a run."""
+    require_pace(config.task, env, config.pace)
+    limits_for(config.task, env, Asked(asked.limits, asked.no_limits), realtime=config.pace == "realtime")
+
+
+def _prepare(
+    asked: RunArgs, config: TrainConfig, path: Path, display: Display, look: Callable[[TaskEnv], None] = lambda env: None
+) -> tuple[RunFolder, TrainConfig]:
     """The run folder, and the settings with what follows from the demonstrations.
 
-    Demonstrations or a policy that cannot be used are refused before the folder is made.
+    Demonstrations or a policy that cannot be used are refused before the folder is made; `look` sees the environment and may refuse it.
     """
     if asked.resume is not None:
         return RunFolder.resume(path), config
-    spec = spec_for(config.task)
+    spec = spec_for(config.task, look)
     require_learnable(spec)
     spec, demos = decide_spec(spec, config.demos, asked.init_from, display.say)
     config = settle(config, demos, display.say)
@@ -102,7 +113,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path, display: Display) 
     return RunFolder.create(path, "rlpd", config, spec), config
 
 
-def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
+def _actor_arguments(asked: TrainArgs, config: TrainConfig, run: Path, number: int) -> list[str]:
     return [
         config.task,
         *("--run", str(run)),
@@ -111,6 +122,8 @@ def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
         *("--operator", config.operator),
         *("--num-envs", str(config.num_envs)),
         *("--spool", str(RunFolder(run).spool)),
+        *(("--limits", str(asked.limits.absolute())) if asked.limits is not None else ()),
+        *(("--no-limits",) if asked.no_limits else ()),
     ]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from tandem.acting.limits import Asked
 from tandem.acting.policy import act_with, load_any_policy
 from tandem.errors import ConfigError, extras_named
 from tandem.programs.record import BY_HAND, record_with
@@ -48,6 +49,8 @@ def record(
     out: Path | str = "demos",
     seed: int = 0,
     quiet: bool = False,
+    limits: Path | str | None = None,
+    no_limits: bool = False,
 ) -> Path:
     """Record demonstrations by a script or a policy: successful episodes only, to one file, which is returned.
 
@@ -59,12 +62,15 @@ def record(
         out: Folder of the new file.
         seed: Random seed for the starts of the attempts.
         quiet: No progress bar.
+        limits: File of speed, force and workspace limits (docs/limits.md); a robot needs one.
+        no_limits: Move a robot without any limits.
     """
     if demos < 1:
         raise ConfigError(f"demos must be at least 1, got {demos}")
     if isinstance(operator, str) and operator in BY_HAND:
         raise ConfigError(f"operator '{operator}' is a person: use the command `tandem record {task} --operator {operator}`")
-    return record_with(task, operator, demos, Path(out), seed, quiet)
+    asked = Asked(None if limits is None else Path(limits), no_limits)
+    return record_with(task, operator, demos, Path(out), seed, quiet, asked)
 
 
 def train(

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
+from tandem.acting.limits import Asked, opened_for
 from tandem.acting.operators import open_hand
 from tandem.acting.policy import PolicyOperator, load_any_policy
 from tandem.data.demos import DemoWriter
@@ -39,6 +40,8 @@ def record(
     port: int = 0,
     reward_source: Literal["simulation", "person"] = "simulation",
     mapping: Path | None = None,
+    limits: Path | None = None,
+    no_limits: bool = False,
 ) -> None:
     """Record demonstrations: successful episodes only, to one file.
 
@@ -53,25 +56,29 @@ def record(
         port: Port of the page with which a person records; 0: any free port.
         reward_source: Who decides whether a person's episode was a success: the simulation, or the person.
         mapping: File that says what sticks and buttons do.
+        limits: File of speed, force and workspace limits (docs/limits.md); a robot needs one.
+        no_limits: Move a robot without any limits.
     """
+    asked = Asked(limits, no_limits)
     if demos < 1:
         raise ConfigError(f"--demos must be at least 1, got {demos}")
     if operator in BY_HAND:
-        path = _record_by_hand(task, operator, demos, out, seed, port, reward_source, mapping)
+        path = _record_by_hand(task, operator, demos, out, seed, port, reward_source, mapping, asked)
     else:
-        path = record_with(task, operator, demos, out, seed, quiet)
+        path = record_with(task, operator, demos, out, seed, quiet, asked)
     if not quiet:
         say(format_report(inspect(path)))
     say(f"wrote {path}")
 
 
-def record_with(task: str, operator: str | Operator, demos: int, folder: Path, seed: int, quiet: bool) -> Path:
+def record_with(task: str, operator: str | Operator, demos: int, folder: Path, seed: int, quiet: bool, asked: Asked | None = None) -> Path:
     """Demonstrations by a script or a policy, by name or made already; returns the file."""
     env = make_env(task)
     with ending(env):
+        under_limits = opened_for(task, asked or Asked())(env)
         demonstrator = _demonstrator(operator, env, task, seed) if isinstance(operator, str) else checked(operator, env)
         with recording_bar(task, demos, quiet) as update:
-            return record_demos(env, demonstrator, demos, folder, seed, on_episode=update)
+            return record_demos(under_limits, demonstrator, demos, folder, seed, on_episode=update)
 
 
 def _demonstrator(operator: str, env: TaskEnv, task: str, seed: int) -> Operator:
@@ -96,6 +103,7 @@ def _record_by_hand(
     port: int,
     reward_source: Literal["simulation", "person"],
     mapping: Path | None,
+    asked: Asked,
 ) -> Path:
     from tandem.programs.teaching import teach  # brings the hub along
 
@@ -109,6 +117,7 @@ def _record_by_hand(
         hand=lambda spec: open_hand(operator, spec, mapping),
         reward_source=reward_source,
         port=port,
+        asked=asked,
         mount=lambda hub: mount_page(hub, say, mapping),
         say=say,
     )

@@ -24,7 +24,7 @@ import numpy as np
 
 from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import Rhythm
-from tandem.acting.limits import Limits, settings_for
+from tandem.acting.limits import Asked, Limits, limited, limits_for
 from tandem.acting.person_reward import RewardName
 from tandem.acting.person_reward import reward_source as source_of_reward
 from tandem.acting.rewards import EnvironmentReward, Label, RewardSource
@@ -62,13 +62,14 @@ def teach(
     reward_source: RewardName = "simulation",
     port: int = 0,
     host: str = "127.0.0.1",
+    asked: Asked | None = None,
     mount: Callable[[Hub], None] = lambda hub: None,
     say: Callable[[str], None] = lambda line: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Path:
     """Record `demos` successes by a person and return the file. `mount` puts a page on the hub before it listens."""
     env = make_env(task, watched=True)
-    spec, halt = env.spec, Halt(env.halt, say)
+    spec, limits, halt = env.spec, limits_for(task, env, asked or Asked(), realtime=True), Halt(env.halt, say)
     device = hand(spec)
     temporary = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
     run = RunFolder.create(temporary / "run", "recording", {}, spec)
@@ -83,7 +84,7 @@ def teach(
         say(f"page to record with: http://{hub.address}/?token={run.token}")
         operator = device.name if device else "browser"
         with DemoWriter(folder, spec, operator=operator, seed=seed) as writer:
-            teacher = Teacher(env, client, writer, demos, seed, device, source_of_reward(reward_source), say)
+            teacher = Teacher(env, limits, client, writer, demos, seed, device, source_of_reward(reward_source), say)
             teacher.tell = lambda state: setattr(hub, "recording", state)
             try:
                 with interruptible(teacher):
@@ -110,6 +111,7 @@ class Teacher:
     def __init__(
         self,
         env: TaskEnv,
+        limits: Limits,
         client: ActorClient,
         writer: DemoWriter,
         wanted: int,
@@ -118,13 +120,12 @@ class Teacher:
         rewards: RewardSource | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._env, self._client, self._writer, self._wanted, self._say = env, client, writer, wanted, say
-        self._halt = Halt(env.halt, say)
+        self._env, self._client, self._writer, self._wanted, self._say = limited(env, limits), client, writer, wanted, say
+        self._limits, self._halt = limits, Halt(env.halt, say)
         self.spec = writer.spec
         self._rewards, self._auto = rewards or EnvironmentReward(), hand is not None
         layout = ActionLayout.of(self.spec)
         self._steering = Steering(layout, Still(layout), hand)
-        self._limits = Limits(self.spec, settings_for(self.spec.task, realtime=True))
         entry = registered(self.spec.task)
         camera = None if entry is None else entry.camera
         self.cameras = CameraStream(env, client, say)
@@ -179,7 +180,6 @@ class Teacher:
 
     def _step(self) -> None:
         action, by_human = self._steering.decide(self.observation)
-        action = self._limits(self.observation, action)
         made = self._env.step(np.asarray(action)[None])
         if made.lost is not None:
             self._notice = "the environment lost this episode: it begins again"

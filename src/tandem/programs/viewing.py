@@ -25,6 +25,8 @@ def play(
     size: tuple[int, int] = (640, 480),
     film: bool = False,
     seconds: float = math.inf,
+    limits: Path | None = None,
+    no_limits: bool = False,
 ) -> None:
     """Watch a task or a learned policy: in a window, or as a film where there is no screen.
 
@@ -38,10 +40,13 @@ def play(
         size: Width and height of the film in pixels.
         film: Film even where there is a screen.
         seconds: Stop filming after this many seconds of work; what was drawn by then is the film.
+        limits: File of speed, force and workspace limits (docs/limits.md); a robot needs one.
+        no_limits: Move a robot without any limits.
     """
     screen = bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
     if not screen and sys.platform == "linux":
         os.environ.setdefault("MUJOCO_GL", "egl")  # read when mujoco is imported, so before that
+    from tandem.acting.limits import Asked, opened_for
     from tandem.acting.policy import PolicyOperator
     from tandem.envs.registry import make_env, registered
     from tandem.envs.task_env import ending
@@ -58,6 +63,7 @@ def play(
         task = what
         env = make_env(task, render=True, size=size)
         player = _player(operator, task, env, seed)
+    env = opened_for(task, Asked(limits, no_limits))(env)
     physics = env.physics() if screen and not film else None
     if physics is not None:
         show_live(env, physics, player, seed)

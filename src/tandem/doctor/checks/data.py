@@ -30,7 +30,9 @@ def steps_rejected(records: Records) -> Finding | None:
         return None
     total = journal.accepted + journal.rejected
     reason, count = journal.reasons[0] if journal.reasons else (None, None)
+    source, sent = journal.rejected_sources[0] if journal.rejected_sources else (None, None)
     facts = {"rejected": journal.rejected, "share": Share(journal.rejected / total), "detail": reason, "count": count}
+    facts |= {"source": source, "sent": sent}
     return Finding("steps_rejected", PROBLEM if journal.rejected > 0.5 * total else WARNING, facts)
 
 
