@@ -29,6 +29,7 @@ from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
+from tandem.files import Durability
 from tandem.layouts import ActionLayout
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
@@ -79,6 +80,8 @@ class ActorArgs:
     """Folder where steps are kept until the learner has received them."""
     spool_limit: int = 2**30
     """Bytes that may wait in the spool; when it is full, the oldest steps are kept."""
+    durability: Durability = "power"
+    """What steps in the spool survive: `power` flushes them to the disk within 0.05 s, `process` leaves that to the system."""
     timeout: float = 10.0
     """Seconds without a message from the learner after which it counts as away."""
     max_steps: int | None = None
@@ -182,13 +185,14 @@ def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) 
             spool=args.spool,
             ca=args.ca,
             spool_limit=args.spool_limit,
+            durability=args.durability,
             while_away=args.while_away,
             timeout_s=args.timeout,
         ),
         say=say,
     )
     welcome = client.connect()
-    say(f"[ACTOR] connected to {hub.address} as '{args.name}', run {welcome.run}")
+    say(f"[ACTOR] connected to {hub.address} as '{args.name}', run {welcome.run}, durability '{args.durability}'")
     return client, welcome.settings
 
 

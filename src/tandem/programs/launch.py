@@ -10,6 +10,7 @@ from typing import Any
 from tandem.acting.policy import policy_to_start_from
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError, PackageMissing
+from tandem.files import DURABILITY_IN_WORDS, Durability
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
@@ -30,7 +31,7 @@ def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Displ
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
     run, config = _prepare(asked, config, path, display)
-    actors = [actor_part(i, _actor_arguments(config, path, i)) for i in range(asked.actors)]
+    actors = [actor_part(i, _actor_arguments(config, path, i, asked.durability)) for i in range(asked.actors)]
     return _run(run, asked, config, display, launcher or LocalLauncher(), actors, host="127.0.0.1")
 
 
@@ -57,6 +58,7 @@ def _run(
     key: Path | None = None,
     timeout: float = 10.0,
 ) -> dict[str, Any]:
+    display.say(f"durability '{asked.durability}': {DURABILITY_IN_WORDS[asked.durability]}")
     port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
     page = f"page: {_page_link(run, host, port, certificate is not None)}" if page_installed() else NO_PAGE
     hub = hub_part(
@@ -66,6 +68,7 @@ def _run(
         certificate=plain(certificate),
         key=plain(key),
         timeout_s=timeout,
+        durability=asked.durability,
         steps_per_update=config.steps_per_update,
         actor_settings={
             "seed": config.seed,
@@ -98,7 +101,7 @@ def _prepare(asked: RunArgs, config: TrainConfig, path: Path, display: Display) 
     return RunFolder.create(path, "rlpd", config, spec), config
 
 
-def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
+def _actor_arguments(config: TrainConfig, run: Path, number: int, durability: Durability) -> list[str]:
     return [
         config.task,
         *("--run", str(run)),
@@ -107,6 +110,7 @@ def _actor_arguments(config: TrainConfig, run: Path, number: int) -> list[str]:
         *("--operator", config.operator),
         *("--num-envs", str(config.num_envs)),
         *("--spool", str(RunFolder(run).spool)),
+        *("--durability", durability),
     ]
 
 

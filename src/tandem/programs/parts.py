@@ -67,6 +67,7 @@ def _hub(path: str, settings: str) -> None:
         certificate=certificate,
         key=key,
         timeout_s=asked["timeout_s"],
+        durability=asked["durability"],
         ping_s=asked["timeout_s"] / 2,
         actor_settings=asked["actor_settings"],
     )

@@ -38,7 +38,7 @@ from typing import Any, Literal, get_args
 
 from tandem import __version__
 from tandem.errors import ConfigError, FileMissing, FileUnreadable
-from tandem.files import make_once, write_atomically
+from tandem.files import make_once, sync, write_atomically
 from tandem.runs.clocks import Clocks
 from tandem.runs.lines import append_lines, append_rows, read_rows
 from tandem.runs.loggers import Isolated, TensorBoard, WandB
@@ -99,6 +99,7 @@ class RunFolder:
         run.checkpoints.mkdir()
         described = {"kind": kind, "task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": plain(config)}
         write_atomically(run.config_file, json.dumps(described, indent=2).encode())
+        sync(path.parent)  # the folder's own name
         return run
 
     @classmethod
