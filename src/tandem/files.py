@@ -14,7 +14,7 @@ from tandem.errors import ConfigError, FileMissing, StorageFull
 from tandem.types import environment_id
 
 Durability = Literal["power", "process"]
-"""What a stored step survives. `power`: a power cut; whoever stores it waits until the disk has it. `process`: the death of every
+"""What a stored step survives. `power`: a power cut; the process that stores it waits until the disk has it. `process`: the death of every
 process, but not a power cut; nobody waits for the disk."""
 DURABILITY_IN_WORDS: dict[Durability, str] = {
     "power": "a step is on the disk before it is acknowledged, and survives a power cut",
