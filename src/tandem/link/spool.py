@@ -56,8 +56,7 @@ class Spool:
         self._written = 0  # moved by the thread that appends
         self._freed = 0  # moved by the thread that releases
         self._reader = _Reader(folder)
-        self.file = -1
-        """The file that is appended to."""
+        self._file = -1
         self.flusher: _Flusher | None = None
         self.end = self.start = Position(1, 0)
         self._open(1)
@@ -103,11 +102,11 @@ class Spool:
                 return False
             segment, offset = segment + 1, 0
         try:
-            if os.pwrite(self.file, data, offset) != len(data):
+            if os.pwrite(self._file, data, offset) != len(data):
                 raise OSError("only a part was written")
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(self.file, offset)  # else the next write leaves a part of it behind
+                os.ftruncate(self._file, offset)  # else the next write leaves a part of it behind
             return False
         self._written += len(data)
         self.end = Position(segment, offset + len(data))  # last: everything before it is complete
@@ -139,7 +138,7 @@ class Spool:
         empty = self.empty
         if self.flusher is not None:
             self.flusher.stop()
-        os.close(self.file)
+        os.close(self._file)
         self._reader.close()
         if empty:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -148,10 +147,10 @@ class Spool:
     def _open(self, segment: int) -> None:
         opened = os.open(_segment_path(self.folder, segment), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         if self.flusher is not None:
-            self.flusher.ended.append(self.file)  # before it is replaced: the flusher must find it in one of the two places
-        elif self.file >= 0:
-            os.close(self.file)
-        self.file = opened
+            self.flusher.ended.append(self._file)  # before it is replaced: the flusher must find it in one of the two places
+        elif self._file >= 0:
+            os.close(self._file)
+        self._file = opened
         self.end = Position(segment, 0)
 
 
@@ -188,7 +187,7 @@ class _Flusher:
         self._flush()
 
     def _flush(self) -> None:
-        end, file = self._spool.end, self._spool.file  # in this order: what is written from now on belongs to the next flush
+        end, file = self._spool.end, self._spool._file  # in this order: what is written from now on belongs to the next flush
         try:
             os.fdatasync(file)
             while self.ended:

@@ -80,12 +80,12 @@ class ActorArgs:
     """Folder where steps are kept until the learner has received them."""
     spool_limit: int = 2**30
     """Bytes that may wait in the spool; when it is full, the oldest steps are kept."""
-    durability: Durability = "power"
-    """What steps in the spool survive: `power` flushes them to the disk within 0.05 s, `process` leaves that to the system."""
     timeout: float = 10.0
     """Seconds without a message from the learner after which it counts as away."""
     max_steps: int | None = None
     """Stop after this many environment steps."""
+    durability: Durability = "power"
+    """What steps in the spool survive: `power` flushes them to the disk within 0.05 s, `process` leaves that to the system."""
 
 
 def act(
@@ -182,10 +182,10 @@ def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) 
             name=args.name,
             rows=args.num_envs,
             pace=args.pace,
+            durability=args.durability,
             spool=args.spool,
             ca=args.ca,
             spool_limit=args.spool_limit,
-            durability=args.durability,
             while_away=args.while_away,
             timeout_s=args.timeout,
         ),
