@@ -44,7 +44,7 @@ def read_notes(file: Path) -> list[Note]:
 class CountedPoint(gymnasium.Env):
     """Reward 1 and the end of the episode within 0.1 of the origin; the entry `name` makes each environment's steps its own."""
 
-    metadata = {"render_fps": 20}  # noqa: RUF012 (gymnasium's convention)
+    metadata = {"render_fps": 20, "render_modes": []}  # noqa: RUF012 (gymnasium's convention)
     action_space = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
     observation_space = gymnasium.spaces.Dict(
         {"position": gymnasium.spaces.Box(-10, 10, (3,), np.float32), "name": gymnasium.spaces.Box(0, 1, (4,), np.float32)}

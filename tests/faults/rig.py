@@ -39,7 +39,7 @@ HERE = Path(__file__).parent
 JUMP = "TANDEM_CLOCK_JUMP"
 """Variable that names a file with seconds to add to the wall clock (`sitecustomize.py`)."""
 TIMEOUT_S = 2.0
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 LATCHED = importlib.util.find_spec("tandem.acting.latch") is not None
 """Does a robot that was told to stand still do so after a restart of its actor?"""
 UNFLUSHED = 200

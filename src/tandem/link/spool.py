@@ -33,7 +33,7 @@ from tandem.link.steps import Record
 SEGMENT_BYTES = 4 * 2**20
 """A file is not appended to beyond this."""
 FLUSH_EVERY_S = 0.05
-"""The shortest time between two flushes: a fast simulation keeps no disk busy."""
+"""Between two flushes: a fast simulation keeps no disk busy."""
 _CHECKSUM = struct.Struct("<I")
 _SIZES = struct.Struct("<IHq")
 _HEADER_SIZE = _CHECKSUM.size + _SIZES.size
@@ -110,8 +110,6 @@ class Spool:
             return False
         self._written += len(data)
         self.end = Position(segment, offset + len(data))  # last: everything before it is complete
-        if self.flusher is not None:
-            self.flusher.wake()
         return True
 
     def read(self, start: Position, max_records: int, max_bytes: int) -> tuple[list[Record], Position]:
@@ -165,25 +163,19 @@ class _Flusher:
         """Everything before it is on the disk."""
         self.problem = ""
         """Why the last flush failed; empty if it did not."""
-        self._work, self._stopping = threading.Event(), threading.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spool flush", daemon=True)
         self._thread.start()
-
-    def wake(self) -> None:
-        self._work.set()
 
     def stop(self) -> None:
         """Flush what is left, and end."""
         self._stopping.set()
-        self._work.set()
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._work.wait()
-            self._work.clear()
-            self._flush()
-            self._stopping.wait(FLUSH_EVERY_S)
+        while not self._stopping.wait(FLUSH_EVERY_S):  # it looks by itself: to wake it would cost the control loop more than to write
+            if self.flushed != self._spool.end:
+                self._flush()
         self._flush()
 
     def _flush(self) -> None:
