@@ -39,6 +39,7 @@ CHANCES = {
     "kill_trainer": 2,
     "kill_all": 1.5,
     "power_cut": 1.5,
+    "disk_fills_up": 2,
 }
 """How often each fault strikes among a hundred: those after which a trainer has to start take the time of ten others."""
 STOPPED = 1 / 8
@@ -69,7 +70,9 @@ class Tally:
         self.proof.update(dataclasses.asdict(proof))
 
 
-def main(faults: int = 1000, transitions: int = 1_000_000, seed: int = 0, json: bool = False, latch: bool = LATCHED) -> int:
+def main(
+    faults: int = 1000, transitions: int = 1_000_000, seed: int = 0, json: bool = False, latch: bool = LATCHED, fill_disk: bool = False
+) -> int:
     """Put runs through random faults and count what became of their steps, and whether a robot moved that had to stand still.
 
     Args:
@@ -77,6 +80,7 @@ def main(faults: int = 1000, transitions: int = 1_000_000, seed: int = 0, json: 
         transitions: Each round goes on until it has its share of these (--faults below 100: a thousand for each fault).
         seed: Of the faults and their moments.
         json: One JSON object instead of a table.
+        fill_disk: Also fill up the disk that run and spools are on, for everyone (`disk_full` is the hub's alone).
         latch: Also restart actors while their robots must stand still. Default: where this version has the latch.
     """
     rounds = max(1, round(faults / ROUND_FAULTS))
@@ -90,7 +94,8 @@ def main(faults: int = 1000, transitions: int = 1_000_000, seed: int = 0, json: 
             rig = Rig(Path(folder), seed=seed + number, num_envs=ENVIRONMENTS, ratio=0.01, disk=disk)
             stack.callback(rig.close)
             try:
-                one_round(rig, tally, share, transitions // rounds, latch)
+                left_out = (() if fill_disk else ("disk_fills_up",)) + (() if disk else ("power_cut", "disk_fills_up"))
+                one_round(rig, tally, share, transitions // rounds, left_out, latch)
             except AssertionError as problem:
                 tally.broken_off.append(f"round {number}: {problem}")
         minutes = (time.monotonic() - began) / 60
@@ -112,9 +117,9 @@ def _disk(folder: Path, stack: contextlib.ExitStack) -> VolatileDisk | None:
     return disk
 
 
-def one_round(rig: Rig, tally: Tally, faults: int, transitions: int, latch: bool) -> None:
+def one_round(rig: Rig, tally: Tally, faults: int, transitions: int, left_out: tuple[str, ...], latch: bool) -> None:
     chance = random.Random(rig.random.random())
-    possible = {name: share for name, share in CHANCES.items() if name != "power_cut" or rig.disk is not None}
+    possible = {name: share for name, share in CHANCES.items() if name not in left_out}
     harmless = {name: share for name, share in possible.items() if latch or name not in RESTARTS_ACTORS}
     rig.wait("all is well", rig.well)
     for _ in range(faults):

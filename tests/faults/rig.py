@@ -236,6 +236,7 @@ class Rig:
             "disk_full": self.disk_full,
             "clock_jumps": self.clock_jumps,
             "power_cut": self.power_cut,
+            "disk_fills_up": self.disk_fills_up,
         }[name]()
 
     def kill_actor(self) -> None:
@@ -324,6 +325,18 @@ class Rig:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (min(sizes), hard))
         self.wait("the hub says that its disk is full", lambda: bool(self.api("/api/status")["journal"]["trouble"]), 20)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
+
+    def disk_fills_up(self) -> None:
+        """Not one byte is left on the disk of run and spools, for everyone; a while later there is room again."""
+        assert self.disk is not None, "it fills up a disk of its own"
+        ballast = self.disk.path / "ballast"
+        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+            for size in (2**20, 2**12, 1):
+                with contextlib.suppress(OSError):
+                    while True:
+                        file.write(bytes(size))
+        time.sleep(self.random.uniform(0.5, 2.0))
+        ballast.unlink()
 
     def clock_jumps(self) -> None:
         for jump in (86_400.0, -86_400.0, 3.0, 0.0):
