@@ -60,7 +60,7 @@ class CountedPoint(gymnasium.Env):
         self._steps = 0
 
     def _observed(self) -> dict[str, np.ndarray]:
-        return {"position": self._position.copy(), "name": self._name}
+        return {"position": self._position.copy(), "name": self._name.copy()}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         super().reset(seed=seed, options=options)

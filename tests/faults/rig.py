@@ -290,6 +290,7 @@ class Rig:
 
     def _start_everything(self) -> None:
         self.learner = self._start_learner("--resume", str(self.run))
+        self.wait("the hub listens", lambda: (self.run / "hub.json").exists())  # on a busy machine an actor would give up before
         self.actors = [self.start_actor(i) for i in range(len(self.actors))]
 
     def stopped(self, pid: int) -> None:
