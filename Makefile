@@ -32,7 +32,7 @@ browser: # for the tests of the page, where it can be installed; they say what i
 	@command -v chromium chromium-browser google-chrome >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 \
 	  && { apt-get install -y -qq chromium || { apt-get update -qq && apt-get install -y -qq chromium; }; } >/dev/null 2>&1; } || true
 
-chaos: install ## kill, stop, cut and fill up a run at many moments (20 minutes)
+chaos: install ## 1,000 random kills, stops, cuts, full disks, clock jumps and power cuts (an hour)
 	$(BIN)/python -m tests.faults.chaos
 
 release-check: install ## build the package, install it into empty environments and use it (minutes; needs a package index)

@@ -9,6 +9,7 @@ Real processes and sockets on this machine; steps of the gear assembly (about 70
   healthy, a killed and a frozen hub, while a trainer, niced as in training, uses all cores.
 * `hub_cpu_us_per_step`: CPU time of the hub process per step, with four actors of 500 steps per second each;
   `_flood`: one actor as fast as it can; `_fast_pace`: steps one by one as credit allows; `image_step`: with two images of 128 x 128.
+* `fast_pace_steps_per_s_power`, `_process`: what waiting for the disk before an acknowledgement costs a simulation, at worst.
 * `policy_bytes`, and its share of the agent's whole state.
 * `eight_actors_steps_per_s`: the rate at which eight processes can make steps and the hub can store them.
 * `trainer_slowdown_4_actors`: how much slower the trainer is because of the *link*, not because the actors' simulations use the same
@@ -20,6 +21,7 @@ Real processes and sockets on this machine; steps of the gear assembly (about 70
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import multiprocessing
 import os
@@ -37,6 +39,7 @@ import numpy as np
 import tyro
 
 from benchmarks.report import Report
+from tandem.files import Durability
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.messages import pack_policy
 from tandem.link.trainer_end import TrainerEnd
@@ -108,10 +111,10 @@ def burn(seconds: float) -> None:
 # ---- processes
 
 
-def serve(run: Path, port: int) -> None:
+def serve(run: Path, port: int, durability: Durability = "power") -> None:
     from tandem.link.hub import Hub, HubConfig
 
-    Hub(run, HubConfig(port=port)).serve()
+    Hub(run, HubConfig(port=port, durability=durability)).serve()
 
 
 class HubProcess:
@@ -146,9 +149,9 @@ class HubProcess:
 
 
 @contextlib.contextmanager
-def hub_of(spec: Spec) -> Iterator[HubProcess]:
+def hub_of(spec: Spec, durability: Durability = "power") -> Iterator[HubProcess]:
     with tempfile.TemporaryDirectory() as folder:
-        hub = HubProcess(Path(folder) / "run", spec)
+        hub = HubProcess(Path(folder) / "run", spec, functools.partial(serve, durability=durability))
         try:
             yield hub
         finally:
@@ -412,6 +415,25 @@ class Bench:
             else:
                 self.figure(name, rate, "steps/s")
 
+    def durabilities(self) -> None:
+        """In turns, because a disk is not equally fast at all times: one actor that waits for credit after every second step."""
+        rates: dict[Durability, list[float]] = {"power": [], "process": []}
+        seconds, turns = (1.0, 2) if self.quick else (3.0, 6)
+        for _ in range(turns):
+            for durability, found in rates.items():
+                with hub_of(STATE_SPEC, durability) as hub:
+                    end = TrainerEnd(hub.run, STATE_SPEC)
+                    end.beat(learner_step=0, phase="training", steps_before=10**9, updates_per_actor_step=1.0)
+                    options = hub.client(STATE_SPEC, hub.run / "spool", pace="fast", durability=durability)
+                    actors = Processes(fast_pace, [(options,)])
+                    actors.send(seconds)
+                    [(made, _)] = actors.results()
+                    found.append(made / seconds)
+                    actors.close()
+                    end.close()
+        for durability, found in rates.items():
+            self.figure(f"fast_pace_steps_per_s_{durability}", np.median(found), "steps/s, at most two steps unacknowledged")
+
     def slowdown(self, trainer: Trainer) -> None:
         hz, seconds, turns = 25.0, 2.0 if self.quick else 5.0, 2 if self.quick else 10
         with hub_of(STATE_SPEC) as hub:
@@ -453,6 +475,7 @@ def main(quick: bool = False, json: bool = False) -> None:
     bench = Bench(quick, Report("link", ("figure", "measured", "target"), TARGETS))
     bench.overheads()
     bench.hub_costs()
+    bench.durabilities()
     trainer = Trainer()
     bench.policies(trainer)
     os.nice(10)  # as the trainer of a run, which leaves the cores to the control loops

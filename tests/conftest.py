@@ -40,6 +40,7 @@ SLOW = (
     "link/test_link_contract.py",
     "link/test_link_faults.py",
     "link/test_policies_and_pace.py",
+    "link/test_power_cut.py",
     "link/test_websocket_link.py",
     "networks/test_numpy_policy.py::test_acting_does_not_import_jax",
     "programs/test_export.py",

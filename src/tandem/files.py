@@ -8,10 +8,18 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tandem.errors import ConfigError, FileMissing, StorageFull
 from tandem.types import environment_id
+
+Durability = Literal["power", "process"]
+"""What a stored step survives. `power`: a power cut; the process that stores it waits until the disk has it. `process`: the death of every
+process, but not a power cut; nobody waits for the disk."""
+DURABILITY_IN_WORDS: dict[Durability, str] = {
+    "power": "a step is on the disk before it is acknowledged, and survives a power cut",
+    "process": "an acknowledged step survives the death of every process, but a power cut may lose the newest ones (--durability power)",
+}
 
 
 def name_for_files(task: str) -> str:
@@ -67,15 +75,18 @@ def partial_path(path: Path) -> Path:
 def make_once(path: Path, make: Callable[[Path], object]) -> Path:
     """Create a file that several processes want at the same time: the first one makes it, and all use that one.
 
-    It is made under another name and linked to its own when it is whole, so nobody opens half of it.
+    It is made under another name and linked to its own when it is whole and on the disk, so nobody opens half of it, and a power cut
+    does not take back what others have built on (steps that wait in a spool belong to a `run_id`).
     """
     if not path.exists():
         partial = path.with_name(f".{path.name}.{os.getpid()}")
         partial.unlink(missing_ok=True)
         try:
             make(partial)
+            sync(partial)
             with contextlib.suppress(FileExistsError):
                 os.link(partial, path)
+            sync(path.parent)
         except OSError as problem:
             raise StorageFull(f"cannot write {path}: {problem.strerror}") from problem
         finally:

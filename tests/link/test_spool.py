@@ -375,3 +375,21 @@ def test_a_full_disk_drops_whole_groups_and_later_ones_are_intact(tmp_path: Path
 
 def test_positions_are_ordered_as_records_are() -> None:
     assert Position(1, 500) < Position(2, 0) < Position(2, 1)
+
+
+def test_what_was_appended_is_on_the_disk_soon_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    """Over several files: each is flushed before it is closed, and its name with it."""
+    spool = Spool.create(tmp_path, "p1", ABOUT, limit=4000, durability="power")
+    assert spool.flusher is not None
+    for seq in range(60):
+        assert spool.append([record(seq)])
+    assert spool.end.segment > 1
+    flusher = spool.flusher
+    wait_for(lambda: flusher.flushed == spool.end and not flusher.ended, 5, "everything to be flushed")
+    os.close(spool._file)  # the disk fails
+    flusher.flushed = Position(1, 0)
+    wait_for(lambda: flusher.problem, 5, "the flusher to notice")
+    spool._file = os.open(tmp_path / "p1" / f"{spool.end.segment:08d}.rec", os.O_WRONLY)
+    assert spool.append([record(60)])
+    wait_for(lambda: not flusher.problem and flusher.flushed == spool.end, 5, "the flusher to be well again")
+    spool.close()

@@ -173,3 +173,16 @@ def test_a_resumed_replay_holds_what_the_live_one_held_when_an_episode_was_throw
             assert len(one) == len(other), name
             for mine, theirs in zip(one.rows(np.arange(len(one)))[:5], other.rows(np.arange(len(other)))[:5], strict=True):
                 np.testing.assert_array_equal(mine, theirs)
+
+
+def test_steps_after_a_power_cut_are_received_although_the_journal_lost_its_newest_rows(tmp_path: Path) -> None:
+    """A journal that did not wait for the disk gives the numbers of the lost rows to the next steps."""
+    train(replace(SMALL, max_steps=100), tmp_path / "run", Display("quiet"))
+    steps = stored(tmp_path / "run")
+    with Journal.open(tmp_path / "run" / "journal.db", read_only=False) as journal:
+        journal.forget_after(len(steps) - 10)
+        trainer = trainer_of(SMALL, tmp_path / "run", journal)
+        restore(trainer, trainer.campaign.newest_checkpoint(), journal)
+        assert trainer.link.ord == len(steps) - 10
+        journal.append([replace(steps[-1], source="next", seq=seq) for seq in range(3)])
+        assert len(trainer.link.receive()) == 3

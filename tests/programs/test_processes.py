@@ -100,7 +100,13 @@ def test_reach_is_learned_by_processes_of_their_own(tmp_path: Path, started: Cal
     assert min(versions) >= 1, "no step is made before there is a policy to make it by"
     assert max(versions) >= summary["policy_version"] - 1
     log = (run / "train.log").read_text()
-    for line in ("sent initial network to actor", "[ACTOR] Received network parameters update", "[HUB] listening on", "demo buffer size"):
+    for line in (
+        "sent initial network to actor",
+        "[ACTOR] Received network parameters update",
+        "[HUB] listening on",
+        "[HUB] durability 'power'",
+        "demo buffer size",
+    ):
         assert line in log, line
     assert not parts_of(run), "nothing is left behind"
     assert not list((run / "spool").glob("*/*")), "everything was handed over"

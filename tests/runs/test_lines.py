@@ -135,3 +135,16 @@ def test_processes_that_are_killed_while_they_write_lose_no_line_of_others(path:
         assert numbers == list(range(len(numbers))) and len(numbers) > 10
     lines = whole_lines(path)
     assert len(lines) - len([line for line in lines if not line or json.loads(line)]) <= 1
+
+
+def test_a_line_that_someone_is_told_is_kept_waits_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the name of a new file, and not again for the next line."""
+    calls: list[bool] = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (calls.append(os.path.isdir(f"/proc/self/fd/{descriptor}")), real(descriptor))[1])
+    append_rows(path, [{"a": 1}])
+    assert calls == []
+    path.unlink()
+    append_rows(path, [{"a": 1}], "power")
+    append_rows(path, [{"a": 2}], "power")
+    assert calls == [False, True, False], "the content, the folder, the content"

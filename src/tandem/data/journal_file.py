@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from tandem.errors import DataError, FileMissing, FileUnreadable, SpecMismatch, StorageFull
+from tandem.files import Durability, sync
 from tandem.types import Spec
 
 FORMAT = "tandem-journal"
@@ -66,8 +67,8 @@ class JournalFile(ABC):
         self._connection = connection
 
     @classmethod
-    def create(cls, path: Path | str, spec: Spec, *, live: bool = True, **attributes: Any) -> Self:
-        """A new file. `live`: written often and read meanwhile (WAL); otherwise each commit goes to the disk and to the one file."""
+    def create(cls, path: Path | str, spec: Spec, *, live: bool = True, durability: Durability = "power", **attributes: Any) -> Self:
+        """A new file. `live`: written often and read meanwhile (WAL); otherwise each commit goes to the one file, and to the disk."""
         path = Path(path)
         created = datetime.now().astimezone().isoformat(timespec="seconds")
         meta = {
@@ -81,7 +82,7 @@ class JournalFile(ABC):
         try:
             connection = connect(path, read_only=False)
             try:
-                write_schema(connection, meta, live)
+                write_schema(connection, meta, live, durability)
             except BaseException:
                 connection.close()
                 raise
@@ -91,7 +92,7 @@ class JournalFile(ABC):
         return cls(path, connection, spec, created, attributes)
 
     @classmethod
-    def open(cls, path: Path | str, spec: Spec | None = None, *, read_only: bool = True) -> Self:
+    def open(cls, path: Path | str, spec: Spec | None = None, *, read_only: bool = True, durability: Durability = "power") -> Self:
         """An existing file, read-only by default. With `spec`, a file of another spec is refused."""
         path = Path(path)
         check_header(path)
@@ -99,7 +100,7 @@ class JournalFile(ABC):
             connection = connect(path, read_only)
             try:
                 meta = read_meta(connection, path)
-                set_durability(connection)
+                set_durability(connection, durability)
                 journal = cls(path, connection, meta.spec, meta.created, meta.attributes)
                 if spec is not None:
                     journal._require(spec)
@@ -125,6 +126,13 @@ class JournalFile(ABC):
         if mode != "delete":
             raise DataError(f"{self.path} cannot be finished: another process has it open. Close that process first.")
         self.close()
+
+    def flush(self) -> None:
+        """Wait until everything stored so far is on the disk: for a journal with durability `process`, before something relies on it."""
+        for file in (self.path, self.path.with_name(f"{self.path.name}-wal")):
+            with contextlib.suppress(FileNotFoundError):
+                sync(file)
+        sync(self.path.parent)
 
     def close(self) -> None:
         self._connection.close()
@@ -166,10 +174,10 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=_WAIT_FOR_LOCK_S, isolation_level=None, check_same_thread=False)
 
 
-def write_schema(connection: sqlite3.Connection, meta: Mapping[str, str], live: bool) -> None:
+def write_schema(connection: sqlite3.Connection, meta: Mapping[str, str], live: bool, durability: Durability) -> None:
     if live:
         connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not block each other
-    set_durability(connection)
+    set_durability(connection, durability)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute("BEGIN IMMEDIATE")
     for statement in _SCHEMA.strip().split(";\n"):
@@ -178,14 +186,14 @@ def write_schema(connection: sqlite3.Connection, meta: Mapping[str, str], live: 
     connection.execute("COMMIT")
 
 
-def set_durability(connection: sqlite3.Connection) -> None:
-    """FULL: a commit is on the disk when it returns. NORMAL, in WAL mode: no wait for the disk.
+def set_durability(connection: sqlite3.Connection, durability: Durability) -> None:
+    """FULL: a commit is on the disk when it returns, and only then do other processes see it. NORMAL: no wait for the disk.
 
-    With NORMAL a commit survives the death of the process at once, and the loss of power once the WAL has been
-    merged into the file (every 4 MB). The file stays intact in any case, and a group costs microseconds instead of a disk flush.
+    With NORMAL a commit survives the death of the process at once, but the loss of power only once the WAL has been merged into the
+    file (every 4 MB). The file stays intact in any case. Without WAL there is no such middle: NORMAL could damage the file.
     """
     [(mode,)] = connection.execute("PRAGMA journal_mode").fetchall()
-    connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}")
+    connection.execute(f"PRAGMA synchronous = {'NORMAL' if mode == 'wal' and durability == 'process' else 'FULL'}")
 
 
 def read_meta(connection: sqlite3.Connection, path: Path) -> Meta:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tandem.errors import HubUnreachable
+from tandem.files import Durability
 from tandem.link.connection_errors import no_answer
 from tandem.link.messages import Camera, Command, Control, Pace, Scene, View, Welcome
 from tandem.link.outbox import Outbox
@@ -36,8 +37,8 @@ class ClientConfig:
     """Folder for steps that are not acknowledged yet."""
     spool_limit: int = 2**30
     """Bytes. When they are used up, the actor makes no step until there is room again."""
-    fsync: bool = False
-    """Wait for the disk after every write: steps then survive a loss of power, not only the death of the process."""
+    durability: Durability = "power"
+    """What steps in the spool survive: `power` flushes them to the disk within 0.05 s, in a thread of its own; `process` does not."""
     ca: Path | None = None
     """The hub's certificate, if no public authority signed it."""
     timeout_s: float = 10.0

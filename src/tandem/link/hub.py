@@ -28,7 +28,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from tandem.errors import StorageFull
-from tandem.files import write_atomically
+from tandem.files import DURABILITY_IN_WORDS, write_atomically
 from tandem.link import credits
 from tandem.link.actors import ActorConnection, Rate
 from tandem.link.board_watch import BoardWatch
@@ -105,11 +105,12 @@ class Hub:
         self._began, self._saved_at = time.monotonic(), -math.inf
         self._findings = FindingsCache(findings, self.live)
         self._board = Board(run)
-        self._journal = open_journal(run, info.spec, read_only=False)
+        self._journal = open_journal(run, info.spec, read_only=False, durability=config.durability)
         self._writer = Writer(
             run,
             self._journal,
             self._board,
+            durability=config.durability,
             stored=lambda result: self._in_loop(self._actors.stored, result),
             trouble=lambda text: self._in_loop(self._actors.storage_trouble, text),
             failed=lambda problem: self._in_loop(self._fail, problem),
@@ -203,6 +204,8 @@ class Hub:
         with contextlib.suppress(StorageFull):
             write_atomically(self.folder.hub_file, json.dumps(described).encode(), durable=False)
         self._hub.say(f"[HUB] listening on {self.address} ({'TLS' if tls else 'no TLS'}), run {self.run}")
+        durability = self.config.durability
+        self._hub.say(f"[HUB] durability '{durability}': {DURABILITY_IN_WORDS[durability]}")
 
     def _in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
         assert self.loop is not None

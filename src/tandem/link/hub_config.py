@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tandem.errors import ConfigError
+from tandem.files import Durability
 from tandem.link.hub_events import HubEvents
 from tandem.link.messages import MAX_FRAME
 from tandem.link.published_policy import PublishedPolicy
@@ -35,6 +36,8 @@ class HubConfig:
     certificate: Path | None = None
     """TLS certificate; None: no TLS."""
     key: Path | None = None
+    durability: Durability = "power"
+    """What an acknowledged step survives: `power` waits for the disk before each acknowledgement, `process` does not."""
     actor_settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that every actor gets with its welcome (random_steps, seed, ...)."""
     max_actors: int = 64

@@ -67,6 +67,7 @@ class LinkThread:
         self._urgent: asyncio.Event | None = None
         """There is something that must not wait."""
         self._woken = False
+        self._flush_problem = ""
         self._thread = threading.Thread(target=self._run, name="link", daemon=True)
 
     # ---- for other threads
@@ -191,7 +192,7 @@ class LinkThread:
         state, config = self._state, self._config
         if state.spool is None:
             about = {"run": answer.run, "task": answer.task, "name": config.name, "hub": self.uri}
-            state.spool = Spool.create(config.spool, self._source, about, limit=config.spool_limit, fsync=config.fsync)
+            state.spool = Spool.create(config.spool, self._source, about, limit=config.spool_limit, durability=config.durability)
             state.outbox.add(state.spool, own=True)
         else:
             state.reconnects += 1
@@ -282,6 +283,7 @@ class LinkThread:
             now = time.monotonic()
             if state.statistics_due or now - statistics_at >= _STATISTICS_S:
                 state.statistics_due, statistics_at = False, now
+                self._report_flushes()
                 await connection.send(self._statistics(now))
             while state.outgoing:
                 await connection.send(state.outgoing.popleft().pack())
@@ -329,6 +331,17 @@ class LinkThread:
             )
         outbox.gaps.clear()
         return None if group is None else group.pack()
+
+    def _report_flushes(self) -> None:
+        flusher = self._state.spool.flusher if self._state.spool else None
+        if flusher is not None and flusher.problem != self._flush_problem:
+            self._flush_problem = flusher.problem
+            how = (
+                f"cannot be flushed to the disk ({flusher.problem}): a power cut would lose them"
+                if flusher.problem
+                else "are flushed again"
+            )
+            self._say(f"[ACTOR] steps in {self._config.spool} {how}")
 
     def _statistics(self, now: float) -> bytes:
         status, state = self._state.status(), self._state

@@ -1,4 +1,4 @@
-"""Steps on the actor's own disk until they are acknowledged. They survive the death of the process.
+"""Steps on the actor's own disk until they are acknowledged. They survive the death of the process, and soon a power cut.
 
     SPOOL/<process>/lock          held (flock) as long as the process lives: a free lock means that the spool was left behind
                     about.json    the run it belongs to; its steps are never sent to another run
@@ -10,6 +10,9 @@ one moves the end, the other the beginning. Records are read back from the file,
 
 A damaged record costs itself only. Every record has a checksum over its sizes and its content, so the next whole record is found by
 trying every byte behind the damage. A file in which something could not be read is never deleted: it is moved to `unread`.
+
+A third thread waits for the disk (durability `power`), because a disk may take longer than a control period: a power cut loses at most
+the steps of the last 0.05 s and of one flush, and of those only the ones that the hub has not acknowledged.
 """
 
 from __future__ import annotations
@@ -21,17 +24,22 @@ import json
 import os
 import shutil
 import struct
+import threading
 import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tandem.errors import StorageFull
+from tandem.files import Durability, sync
 from tandem.link.fields import COUNT_LIMIT, MAX_NAME
 from tandem.link.steps import EPISODE_END, Record
 
 SEGMENT_BYTES = 4 * 2**20
 """A file is not appended to beyond this."""
+FLUSH_EVERY_S = 0.05
+"""Between two flushes: a fast simulation keeps no disk busy."""
 _CHECKSUM = struct.Struct("<I")
 _SIZES = struct.Struct("<IHq")
 _HEADER_SIZE = _CHECKSUM.size + _SIZES.size
@@ -62,19 +70,21 @@ class Gap(NamedTuple):
 class Spool:
     """The spool of this process. `append` from one thread, `read` and `release` from another."""
 
-    def __init__(self, folder: Path, lock: int, limit: int, fsync: bool) -> None:
+    def __init__(self, folder: Path, lock: int, limit: int, durability: Durability) -> None:
         self.folder, self.limit = folder, limit
-        self._lock, self._fsync = lock, fsync
+        self._lock = lock
         self._segment_bytes = max(1, min(SEGMENT_BYTES, limit // 4))
         self._written = 0  # moved by the thread that appends
         self._freed = 0  # moved by the thread that releases
         self._reader = _Reader(folder)
         self._file = -1
+        self.flusher: _Flusher | None = None
         self.end = self.start = Position(1, 0)
         self._open(1)
+        self.flusher = _Flusher(self) if durability == "power" else None
 
     @classmethod
-    def create(cls, root: Path, name: str, about: Mapping[str, Any], *, limit: int = 2**30, fsync: bool = False) -> Spool:
+    def create(cls, root: Path, name: str, about: Mapping[str, Any], *, limit: int = 2**30, durability: Durability = "process") -> Spool:
         """A new spool. It is locked before it gets its name, so that no other process takes it for one left behind."""
         hidden, folder = root / f".{name}", root / name
         try:
@@ -85,8 +95,11 @@ class Spool:
             assert lock is not None
             (hidden / "about.json").touch(0o600)
             (hidden / "about.json").write_text(json.dumps(dict(about)))
+            sync(hidden / "about.json")
+            sync(hidden)
             os.rename(hidden, folder)
-            return cls(folder, lock, limit, fsync)
+            sync(root)
+            return cls(folder, lock, limit, durability)
         except OSError as problem:
             raise StorageFull(f"cannot make the spool {folder}: {problem.strerror}. Give the actor another folder for its spool.") from None
 
@@ -132,8 +145,6 @@ class Spool:
         try:
             if os.pwrite(self._file, data, offset) != len(data):
                 raise OSError("only a part was written")
-            if self._fsync:
-                os.fdatasync(self._file)
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, offset)  # else the next write leaves a part of it behind
@@ -163,6 +174,8 @@ class Spool:
     def close(self) -> None:
         """Release it. A spool in which everything is acknowledged is removed; otherwise it stays for the next actor."""
         empty = self.empty
+        if self.flusher is not None:
+            self.flusher.stop()
         os.close(self._file)
         self._reader.close()
         if empty and _set_aside(self.folder, self.gaps):
@@ -171,10 +184,52 @@ class Spool:
 
     def _open(self, segment: int) -> None:
         opened = os.open(_segment_path(self.folder, segment), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        if self._file >= 0:
+        if self.flusher is not None:
+            self.flusher.ended.append(self._file)  # before it is replaced: the flusher must find it in one of the two places
+        elif self._file >= 0:
             os.close(self._file)
         self._file = opened
         self.end = Position(segment, 0)
+
+
+class _Flusher:
+    """The thread that waits for the disk, so that the control loop does not."""
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self.ended: deque[int] = deque()
+        """Files that are full; closed once they are on the disk."""
+        self.flushed = Position(1, 0)
+        """Everything before it is on the disk."""
+        self.problem = ""
+        """Why the last flush failed; empty if it did not."""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="spool flush", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Flush what is left, and end."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(FLUSH_EVERY_S):  # it looks by itself: to wake it would cost the control loop more than to write
+            if self.flushed != self._spool.end:
+                self._flush()
+        self._flush()
+
+    def _flush(self) -> None:
+        end, file = self._spool.end, self._spool._file  # in this order: what is written from now on belongs to the next flush
+        try:
+            os.fdatasync(file)
+            while self.ended:
+                os.fdatasync(self.ended[0])
+                os.close(self.ended.popleft())
+            if end.segment != self.flushed.segment or not self.flushed.offset:
+                sync(self._spool.folder)  # the name of a new file
+            self.flushed, self.problem = end, ""
+        except OSError as problem:  # the steps are still sent to the hub
+            self.problem = problem.strerror or str(problem)
 
 
 class Leftover:

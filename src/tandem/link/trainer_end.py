@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tandem.data.journal import Journal
 from tandem.errors import StorageFull
-from tandem.files import make_once, write_atomically
+from tandem.files import Durability, make_once, write_atomically
 from tandem.link.commands import TRAINER_COMMANDS
 from tandem.link.messages import BadFrame, Command, pack_policy, parse_policy
 from tandem.runs.board import PHASES, Board
@@ -25,10 +25,10 @@ from tandem.types import PolicySnapshot, Spec, Transition
 _LOOK_ANYWAY_S = 1.0
 
 
-def open_journal(run: Path, spec: Spec, *, read_only: bool) -> Journal:
+def open_journal(run: Path, spec: Spec, *, read_only: bool, durability: Durability = "power") -> Journal:
     """The run's journal, made by the first process that asks."""
     path = make_once(RunFolder(run).journal, lambda path: Journal.create(path, spec, kind="online").close())
-    return Journal.open(path, spec, read_only=read_only)
+    return Journal.open(path, spec, read_only=read_only, durability=durability)
 
 
 class TrainerEnd:

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from tandem.data.journal import Journal
 from tandem.data.journal_questions import Rejected
 from tandem.errors import DataError, FileUnreadable, StorageFull
+from tandem.files import Durability
 from tandem.link.messages import EpisodeEnd, parse
 from tandem.link.steps import EPISODE_END, Record
 from tandem.runs.board import Board
@@ -65,6 +66,7 @@ class Writer:
         journal: Journal,
         board: Board,
         *,
+        durability: Durability,
         stored: Callable[[Stored], None],
         trouble: Callable[[str], None],
         failed: Callable[[BaseException], None],
@@ -75,6 +77,7 @@ class Writer:
         self._refusing = False
         self._episodes = RunFolder(run).episodes_file
         self._journal, self._board = journal, board
+        self._durability: Durability = durability
         self._on_stored, self._on_trouble, self._on_failed = stored, trouble, failed
         self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -211,4 +214,4 @@ class Writer:
         if discarded:
             self._journal.discard(discarded)
             self._board["discards"] += 1  # the trainer looks when this changes
-        append_rows(self._episodes, rows)
+        append_rows(self._episodes, rows, self._durability)  # acknowledged with the steps, so as durable as they are

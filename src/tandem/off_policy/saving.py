@@ -44,7 +44,7 @@ def restore(trainer: Trainer, checkpoint: Checkpoint, journal: Journal) -> None:
     meta, learner, saved = checkpoint.meta, trainer.learner, checkpoint.loops["learner"]
     received = (step for _, step in journal.read(up_to_ord=meta["ord"], with_discarded=True))
     refill(learner, received, journal.discarded(), saved.get("oldest", {}).get("online") or 0)
-    trainer.link.ord = meta["ord"]
+    trainer.link.ord = _bookmark(trainer, meta["ord"], journal.last_ord())
     _restore_learner(learner, dict(checkpoint.agent), saved)
     trainer.campaign.restore(checkpoint)
     actor = checkpoint.loops["actor"]
@@ -52,6 +52,17 @@ def restore(trainer: Trainer, checkpoint: Checkpoint, journal: Journal) -> None:
     facts = {"learner_step": learner.steps, "exact": exact, "demo_transitions": len(learner.demos)}
     trainer.run.event("resumed", **facts, config=plain(trainer.config), **this_machine())
     trainer.display.say(f"resumed {trainer.run.path} at learner step {learner.steps:,}, actor step {learner.received:,}")
+
+
+def _bookmark(trainer: Trainer, saved: int, last: int) -> int:
+    """Where to go on reading. A journal of durability `process` may have lost its newest rows in a power cut, and gives their numbers to
+    the next steps: read on from its end, or those would be passed over."""
+    if saved > last:
+        trainer.display.say(
+            f"the journal ends at row {last:,}, the checkpoint had read {saved:,}: {saved - last:,} steps are gone, probably lost in "
+            "a power cut (--durability process). What was learned from them is kept; training goes on with the steps that follow."
+        )
+    return min(saved, last)
 
 
 def refill(learner: Learner, steps: Iterable[Transition], discarded: set[tuple[str, int]], oldest: int) -> None:

@@ -30,7 +30,7 @@ from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.loggers import WandB
 from tandem.runs.stopping import interruptible
-from tandem.types import PolicySnapshot
+from tandem.types import PolicySnapshot, Spec
 
 
 @private_files()
@@ -58,8 +58,7 @@ def train(
     # nothing above has written anything: what cannot be used leaves no folder behind
     run = RunFolder.resume(path) if resume else RunFolder.create(path, "rlpd", config, spec)
     run.add_loggers(config.wandb)
-    opened = Journal.open(run.journal, spec, read_only=False) if resume else Journal.create(run.journal, spec)
-    with ending(env), opened as journal, display:
+    with ending(env), _open_journal(run, spec, resume) as journal, display:
         link = InprocLink(journal)
         trainer = Trainer(config, run, spec, demos, display, link)
         trainer.campaign.watch = watch or trainer.campaign.watch
@@ -82,13 +81,26 @@ def train(
             _begin(trainer, actor, start)
         with interruptible(trainer):
             try:
-                reason = _loop(trainer, actor)
+                reason = _loop(trainer, actor, journal)
             finally:
                 trainer.write_row()
-        save(trainer, actor.state())
+        _save(trainer, actor, journal)
         summary = trainer.finish(reason)
     run.close()
     return summary
+
+
+def _open_journal(run: RunFolder, spec: Spec, resume: bool) -> Journal:
+    """Nobody is told that a step is kept, and a run that broke off makes its steps again: no commit waits for the disk."""
+    if resume:
+        return Journal.open(run.journal, spec, read_only=False, durability="process")
+    return Journal.create(run.journal, spec, durability="process")
+
+
+def _save(trainer: Trainer, actor: Actor, journal: Journal) -> None:
+    """A checkpoint counts on the steps before it: they go to the disk first."""
+    journal.flush()
+    save(trainer, actor.state())
 
 
 def _begin(trainer: Trainer, actor: Actor, start: PolicySnapshot | None) -> None:
@@ -96,7 +108,7 @@ def _begin(trainer: Trainer, actor: Actor, start: PolicySnapshot | None) -> None
     actor.begin()
 
 
-def _loop(trainer: Trainer, actor: Actor) -> str:
+def _loop(trainer: Trainer, actor: Actor, journal: Journal) -> str:
     """Train until a limit or a signal stops it; returns the reason."""
     trainer.check_limits()  # a finished run that is resumed is still finished
     while True:
@@ -104,7 +116,7 @@ def _loop(trainer: Trainer, actor: Actor) -> str:
             trainer.step()
             if trainer.checkpoint_due:
                 with trainer.campaign.storing("the checkpoint"):
-                    save(trainer, actor.state())
+                    _save(trainer, actor, journal)
         if trainer.stop_reason is not None:
             return trainer.stop_reason  # without another actor step, from which nothing would be learned
         actor.step()

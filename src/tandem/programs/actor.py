@@ -32,6 +32,7 @@ from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
+from tandem.files import Durability
 from tandem.layouts import ActionLayout
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
@@ -94,6 +95,8 @@ class ActorArgs:
     """Seconds without a message from the learner after which it counts as away."""
     max_steps: int | None = None
     """Stop after this many environment steps."""
+    durability: Durability = "power"
+    """What steps in the spool survive: `power` flushes them to the disk within 0.05 s, `process` leaves that to the system."""
 
 
 def act(
@@ -214,6 +217,7 @@ def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) 
             name=args.name,
             rows=args.num_envs,
             pace=args.pace,
+            durability=args.durability,
             spool=args.spool,
             ca=args.ca,
             spool_limit=args.spool_limit,
@@ -222,7 +226,7 @@ def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) 
         say=say,
     )
     welcome = client.connect()
-    say(f"[ACTOR] connected to {hub.address} as '{args.name}', run {welcome.run}")
+    say(f"[ACTOR] connected to {hub.address} as '{args.name}', run {welcome.run}, durability '{args.durability}'")
     return client, welcome.settings
 
 

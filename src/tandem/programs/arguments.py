@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
+from tandem.files import Durability
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.recipes import starting_config
 from tandem.on_policy.config import OnPolicyConfig
@@ -44,6 +45,9 @@ class RunArgs:
     disk_reserve_mb: float = 500.0
     """Megabytes on the run's disk that are kept for checkpoints and commands (on a small disk a twentieth of it). When less is free, new
     steps are not stored and wait at the actors."""
+    durability: Durability = "power"
+    """What an acknowledged step survives. `power`: also a power cut, because the hub waits for the disk. `process`: the death of every
+    process; a power cut may lose the newest steps."""
     quiet: bool = False
     """Print only the summary."""
     json: bool = False

@@ -12,7 +12,7 @@ from tandem.acting.policy import policy_to_start_from
 from tandem.envs.registry import spec_for
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, PackageMissing
-from tandem.files import private_files
+from tandem.files import DURABILITY_IN_WORDS, private_files
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
@@ -63,6 +63,7 @@ def _run(
     key: Path | None = None,
     timeout: float = 10.0,
 ) -> dict[str, Any]:
+    display.say(f"durability '{asked.durability}': {DURABILITY_IN_WORDS[asked.durability]}")
     port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
     page = f"page: {_page_link(run, host, port, certificate is not None)}" if page_installed() else NO_PAGE
     hub = hub_part(
@@ -73,6 +74,7 @@ def _run(
         key=plain(key),
         timeout_s=timeout,
         disk_reserve_mb=asked.disk_reserve_mb,
+        durability=asked.durability,
         steps_per_update=config.steps_per_update,
         actor_settings={
             "seed": config.seed,
@@ -124,6 +126,7 @@ def _actor_arguments(asked: TrainArgs, config: TrainConfig, run: Path, number: i
         *("--spool", str(RunFolder(run).spool)),
         *(("--limits", str(asked.limits.absolute())) if asked.limits is not None else ()),
         *(("--no-limits",) if asked.no_limits else ()),
+        *("--durability", asked.durability),
     ]
 
 

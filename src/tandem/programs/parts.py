@@ -69,6 +69,7 @@ def _hub(path: str, settings: str) -> None:
         key=key,
         timeout_s=asked["timeout_s"],
         disk_reserve_mb=asked["disk_reserve_mb"],
+        durability=asked["durability"],
         ping_s=asked["timeout_s"] / 2,
         actor_settings=asked["actor_settings"],
     )

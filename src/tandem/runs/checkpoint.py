@@ -61,6 +61,7 @@ def write_checkpoint(folder: Path, learner_step: int, agent: Mapping[str, np.nda
         for name, data in contents.items():
             (partial / name).write_bytes(data)
             sync(partial / name)
+        sync(partial)
         if final.exists():  # the same step again, after a resume from an older one
             shutil.rmtree(final)
         os.rename(partial, final)

@@ -38,7 +38,7 @@ from typing import Any, Literal, get_args
 
 from tandem import __version__
 from tandem.errors import ConfigError, FileMissing, FileUnreadable
-from tandem.files import make_once, write_atomically
+from tandem.files import make_once, sync, write_atomically
 from tandem.printable import printable
 from tandem.runs.clocks import Clocks
 from tandem.runs.lines import append_lines, append_rows, read_rows
@@ -107,6 +107,7 @@ class RunFolder:
             raise ConfigError(f"cannot make the run folder {path}: {problem.strerror}. Give another place with --run.") from None
         described = {"kind": kind, "task": spec.task, "spec": spec.to_json(), "spec_hash": spec.hash, "config": plain(config)}
         write_atomically(run.config_file, json.dumps(described, indent=2).encode())
+        sync(path.parent)  # the folder's own name
         return run
 
     @classmethod

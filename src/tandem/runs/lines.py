@@ -13,28 +13,38 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tandem.files import Durability, sync
+
 Row = dict[str, Any]
 CHUNK = 2**19
 """Bytes read at once, so that a long file is read in many small turns."""
 
 
-def append_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def append_rows(path: Path, rows: Iterable[Mapping[str, Any]], durability: Durability = "process") -> None:
     """One line for each row."""
-    append_lines(path, [json.dumps(row) for row in rows])
+    append_lines(path, [json.dumps(row) for row in rows], durability)
 
 
-def append_lines(path: Path, lines: Iterable[str]) -> None:
-    """In one write, so that the lines of two processes do not mix. A line that a crash has cut gets its end first."""
+def append_lines(path: Path, lines: Iterable[str], durability: Durability = "process") -> None:
+    """In one write, so that the lines of two processes do not mix. A line that a crash has cut gets its end first.
+
+    Most of these lines tell what happened, and nobody waits for them: `process`. `power` is for a line that someone is told is kept.
+    """
     data = "".join(line + "\n" for line in lines).encode()
     if not data:
         return
     with path.open("ab+", buffering=0) as file:
-        if file.seek(0, os.SEEK_END):
+        new = file.seek(0, os.SEEK_END) == 0
+        if not new:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
                 data = b"\n" + data
         while data:  # a nearly full disk takes a part of it; the next attempt says why
             data = data[file.write(data) or 0 :]
+        if durability == "power":
+            os.fsync(file.fileno())
+    if durability == "power" and new:
+        sync(path.parent)
 
 
 def parse_rows(lines: Iterable[bytes]) -> Iterator[Row]:
