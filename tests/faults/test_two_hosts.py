@@ -76,7 +76,8 @@ def test_an_actor_on_another_host_learns_over_tls_and_survives_a_pulled_cable(ho
         wait_for(run / "hub.json", tmp_path)
         to_learner = ("--learner", f"wss://{LEARNER_IP}", "--ca", str(cert), "--token-file", str(run / "token"), "--timeout", "2")
         spool = tmp_path / "spool"
-        actor = tandem(here, tmp_path, "actor", "reach", *to_learner, "--max-steps", "100", "--pace", "realtime", "--spool", str(spool))
+        alone = ("--pace", "realtime", "--when-alone", "go-on")
+        actor = tandem(here, tmp_path, "actor", "reach", *to_learner, "--max-steps", "100", *alone, "--spool", str(spool))
         try:
             while "updated successfully" not in (tmp_path / "actor.log").read_text():
                 time.sleep(0.05)

@@ -195,7 +195,7 @@ def test_a_real_time_actor_keeps_its_rate_while_the_learner_is_away(tmp_path: Pa
     run = tmp_path / "run"
     learner = started("learner", "reach", *SMALL, "--updates-per-actor-step", "4", "--run", str(run), "--port", "0")
     wait_for(lambda: (run / "hub.json").exists(), 60, what="the hub listens")
-    spool = ("--spool", str(tmp_path / "spool"))
+    spool = ("--spool", str(tmp_path / "spool"), "--when-alone", "go-on")
     actor = started("actor", "reach", "--run", str(run), "--pace", "realtime", "--timeout", "2", "--max-steps", "120", *spool)
     wait_for(lambda: api(run, "/api/clocks")["actor_step"] > 5, 60, what="it has begun")
     address = json.loads((run / "hub.json").read_text())["address"]
