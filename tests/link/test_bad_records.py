@@ -71,7 +71,6 @@ class InProcess:
         self.writer = Writer(
             self.run, self.journal, self.board, stored=self.stored.append, trouble=self.troubles.append, failed=self.failures.append
         )
-        self.writer.start()
 
     def put(self, *records: Record) -> None:
         self.writer.put(Group(None, 1, True, len(records), 1, records))
@@ -85,6 +84,7 @@ class InProcess:
 @pytest.fixture
 def writing(tmp_path: Path):
     writing = InProcess(tmp_path / "run")
+    writing.writer.start()
     yield writing
     writing.close()
 
@@ -127,6 +127,16 @@ def test_a_fault_of_our_own_in_one_record_costs_that_record_alone(writing: InPro
     assert writing.failures == [] and writing.stored[0].accepted == 2
     assert [row.reason for row in writing.stored[0].rejected] == ["cannot be handled: ZeroDivisionError: never seen before"]
     assert writing.writer.unreadable == 3  # the one in two attempts, and the one that has no name to be stored under
+
+
+def test_a_writer_that_is_asked_to_end_while_groups_wait_stores_them_and_ends(tmp_path: Path) -> None:
+    writing = InProcess(tmp_path / "run")
+    writing.put(Record("a", 0, STEP))
+    writing.writer.stop()  # as good as at the same moment: both wait when the thread starts
+    writing.writer.start()
+    wait_for(lambda: not writing.writer._thread.is_alive(), what="the writer to end")
+    assert [result.accepted for result in writing.stored] == [1]
+    writing.close()
 
 
 def test_what_is_kept_of_nonsense_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

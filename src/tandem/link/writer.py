@@ -108,7 +108,7 @@ class Writer:
                 groups = self._take()
                 if groups:
                     self._store(groups)
-                elif self._stopping.is_set():
+                if self._stopping.is_set() and self._queue.empty():  # the end may have come together with the last groups
                     return
         except BaseException as problem:
             self._on_failed(problem)
