@@ -206,8 +206,9 @@ TEXTS: dict[str, Text] = {
         ("The hub cannot store steps: the disk is full.", "hub 无法保存数据：磁盘已满。"),
         (("reported by the hub: {detail}", "hub 报告：{detail}"), ("free on that disk: {free}", "该磁盘剩余：{free}")),
         (
-            "The disk is full, or a quota or file-size limit is reached. No step is lost: actors keep their steps until the hub can write again.",
-            "磁盘满，或达到配额、文件大小的限制。数据没有丢失：actor 会保留数据，直到 hub 能再次写入。",
+            "The disk is full or has less room than the reserve that is kept for checkpoints (--disk-reserve-mb), or a quota is reached. No "
+            "step is lost: actors keep their steps until the hub can write again.",
+            "磁盘满，或剩余空间少于为 checkpoint 保留的空间（--disk-reserve-mb），或达到配额。数据没有丢失：actor 会保留数据，直到 hub 能再次写入。",
         ),
         "df -h {run}",
         ("The hub reports that its last write failed.", "hub 报告最近一次写入失败。"),
