@@ -181,7 +181,7 @@ class Rig:
             process.wait()
         (self.run / "hub.json").unlink(missing_ok=True)
         time.sleep(0.2)
-        self.learner = self._start_learner("--resume", str(self.run))
+        self.learner = self._start_learner("--resume", str(self.run), TASK)
         self.actors = [self.start_actor(i) for i in range(len(self.actors))]
 
     def stopped(self, pid: int) -> None:
