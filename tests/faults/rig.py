@@ -289,7 +289,7 @@ class Rig:
         self.wait("everything has ended", lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in victims))
 
     def _start_everything(self) -> None:
-        self.learner = self._start_learner("--resume", str(self.run))
+        self.learner = self._start_learner("--resume", str(self.run), TASK)
         self.wait("the hub listens", lambda: (self.run / "hub.json").exists())  # on a busy machine an actor would give up before
         self.actors = [self.start_actor(i) for i in range(len(self.actors))]
 

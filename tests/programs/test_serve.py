@@ -99,7 +99,9 @@ def test_an_environment_in_another_python_is_trained_and_evaluated(tmp_path: Pat
     assert trained.returncode == 0 and "max_steps (20) reached" in trained.stdout, trained.stderr
     [folder] = (tmp_path / "runs").iterdir()
     assert re.fullmatch(r"served_worlds_ServedRail-v0_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", folder.name), "nothing of the interpreter's path"
-    evaluated = run("eval", folder, "--episodes", 2, cwd=tmp_path)
+    refused = run("eval", folder, "--episodes", 2, cwd=tmp_path)
+    assert refused.returncode == 2 and "--allow-module" in refused.stderr, "a file does not decide which interpreter runs what"
+    evaluated = run("eval", folder, "--episodes", 2, "--allow-module", name.rpartition(":")[0], cwd=tmp_path)
     assert evaluated.returncode == 0 and "of 2" in evaluated.stdout, evaluated.stderr
 
 

@@ -33,7 +33,7 @@ MAX_PICKLE_BYTES = 4 * 2**30
 """A larger file is refused before it is read; 25 demonstrations with three cameras are about half a gigabyte."""
 
 MAX_OPERATIONS = 6_000_000
-"""Of the pickle; a step has 100 to 200. Looking at them takes some seconds, and no file makes more objects than this."""
+"""The most operations that a pickle may have; a step has 100 to 200. Looking at so many takes some seconds."""
 MAX_TUPLE_DEPTH = 16
 
 CONTROL_HZ = 10.0

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from tandem.allowed import code_of
 from tandem.printable import printable
 from tandem.runs.clocks import Clocks
 from tandem.runs.isolation import Lines
@@ -159,7 +160,9 @@ def summary_table(summary: dict[str, Any], path: Path, film: str | None = None, 
     table.add_row("run", str(path))
     if film is not None:
         table.add_row("film", film)
-    table.add_row("watch it", f"tandem play {path}")
+    code = code_of(summary["task"])  # a run folder that names a module does not have it imported by itself
+    table.add_row("watch it", f"tandem play {path}" + (f" --allow-module {code}" if code else ""))
     if summary["stopped"] == "interrupted" and summary.get("command") != "distill":  # which cannot be resumed
-        table.add_row("go on with it", f"tandem {summary.get('command', command)} --resume {path}")
+        task = f"{summary['task']} " if code else ""
+        table.add_row("go on with it", f"tandem {summary.get('command', command)} {task}--resume {path}")
     return table
