@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
+from tandem.link.access import HERE, Asker
 from tandem.link.credits import Account
 from tandem.link.guard import Send
 from tandem.link.messages import Acknowledged, Command, Control, Credit, Heard, Hello, Statistics, Trouble
@@ -46,6 +47,8 @@ class ActorConnection:
     send: Send
     joined_at: float
     address: str
+    asker: Asker = HERE
+    """With which credential it joined."""
     connected: bool = True
     last_seen: float = 0.0
     statistics: Statistics | None = None
@@ -53,6 +56,8 @@ class ActorConnection:
     """Steps committed over this connection: its own, and those of other processes that it sent for them."""
     rejected: int = 0
     last_rejection: str = ""
+    foreign: int = 0
+    """Steps under sources of another credential, which were refused."""
     uncommitted_bytes: int = 0
     """Bytes of steps that arrived and are not committed yet."""
     last_group: int = 0
@@ -82,7 +87,7 @@ class ActorConnection:
     def continue_from(self, before: ActorConnection) -> None:
         """Take over the counts of an earlier connection of the same process."""
         self.stored, self.rejected, self.last_rejection, self.rate = before.stored, before.rejected, before.last_rejection, before.rate
-        self.statistics = before.statistics
+        self.statistics, self.foreign = before.statistics, before.foreign
 
     # ---- what to send, from the hub's loop
 
@@ -188,6 +193,8 @@ class ActorConnection:
             stored=self.stored,
             rejected=self.rejected,
             last_rejection=self.last_rejection,
+            credential=self.asker.who.name,
+            foreign=self.foreign,
             last_seen_s=round(now - self.last_seen, 3),
             connected_s=round(now - self.joined_at, 3),
             unacknowledged=reported.unacknowledged if reported else 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from tandem.errors import ConfigError
+from tandem.link.audit import Audit
 from tandem.link.hub_events import HubEvents
 from tandem.link.messages import MAX_FRAME
 from tandem.link.published_policy import PublishedPolicy
+from tandem.link.sources import Sources
 from tandem.runs.folder import RunInfo
 from tandem.types import Spec
 
@@ -31,11 +33,17 @@ class HubConfig:
     certificate: Path | None = None
     """TLS certificate; None: no TLS."""
     key: Path | None = None
+    insecure: bool = False
+    """Listen without TLS where other machines can read along."""
+    host_names: Sequence[str] = ()
+    """Names under which the hub answers, beside the address at which a request arrives (`hosts.py`)."""
+    session_hours: float = 12.0
+    """How long a page stays logged in."""
     actor_settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that every actor gets with its welcome (random_steps, seed, ...)."""
     max_actors: int = 64
-    max_unknown_connections: int = 32
-    """Connections that have not shown a token yet."""
+    max_unknown_connections: int = 64
+    """Connections that have not shown a credential yet; half of them from one address. The newest closes the oldest."""
     ping_s: float = 5.0
     timeout_s: float = 10.0
     """An actor that answers no ping for so long is disconnected; a connection without a token is closed after it."""
@@ -52,6 +60,8 @@ class HubContext:
     """The largest packed step that this run accepts."""
     policy: PublishedPolicy
     events: HubEvents
+    sources: Sources
+    audit: Audit
     say: Callable[[str], None] = lambda line: None
     wall: Callable[[], float] = time.time
 

@@ -149,6 +149,8 @@ class Writer:
             except BadFrame:
                 continue
             assert isinstance(end, EpisodeEnd)
+            if end.source != record.source:  # nobody ends, or discards, an episode of another source
+                continue
             rows.append({"time": time.time(), **end.fields()})
             if not end.kept:
                 discarded.append((end.source, end.episode))

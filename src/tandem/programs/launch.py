@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tandem.acting.policy import policy_to_start_from
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError, PackageMissing
+from tandem.link.listening import plaintext_warning
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
@@ -25,23 +27,43 @@ from tandem.runs.loggers import WandB
 NO_PAGE = f"no page: {PackageMissing('the page', 'nicegui')}"
 
 
+@dataclass(frozen=True)
+class Listening:
+    """How the hub listens; the names are those of `HubConfig`."""
+
+    host: str = "127.0.0.1"
+    certificate: Path | None = None
+    key: Path | None = None
+    timeout_s: float = 10.0
+    insecure: bool = False
+    host_names: tuple[str, ...] = ()
+    session_hours: float = 12.0
+
+
 def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Display, launcher: Launcher | None = None) -> dict[str, Any]:
     """`tandem train`: hub, trainer and actors, as processes on this machine unless another launcher is given."""
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
     run, config = _prepare(asked, config, path, display)
     actors = [actor_part(i, _actor_arguments(config, path, i)) for i in range(asked.actors)]
-    return _run(run, asked, config, display, launcher or LocalLauncher(), actors, host="127.0.0.1")
+    return _run(run, asked, config, display, launcher or LocalLauncher(), actors, Listening())
 
 
 def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Display) -> dict[str, Any]:
     """`tandem learner`: hub and trainer on this machine; actors join over the network."""
     if (asked.certificate is None) != (asked.key is None):
         raise ConfigError("--certificate and --key are needed together: one of them is missing")
+    warning = plaintext_warning(asked.host, asked.certificate, asked.insecure)
+    if asked.session_hours <= 0:
+        raise ConfigError(f"--session-hours must be more than 0, got {asked.session_hours}")
     run, config = _prepare(asked, config, path, display)
     display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {run.token_file}")
-    tls = {"certificate": asked.certificate, "key": asked.key}
-    return _run(run, asked, config, display, LocalLauncher(), [], host=asked.host, timeout=asked.timeout, **tls)
+    if warning:
+        display.say(warning)
+    listening = Listening(
+        asked.host, asked.certificate, asked.key, asked.timeout, asked.insecure, tuple(asked.host_name), asked.session_hours
+    )
+    return _run(run, asked, config, display, LocalLauncher(), [], listening)
 
 
 def _run(
@@ -51,21 +73,15 @@ def _run(
     display: Display,
     launcher: Launcher,
     actors: Sequence[Part],
-    *,
-    host: str,
-    certificate: Path | None = None,
-    key: Path | None = None,
-    timeout: float = 10.0,
+    listening: Listening,
 ) -> dict[str, Any]:
+    host = listening.host
     port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
-    page = f"page: {_page_link(run, host, port, certificate is not None)}" if page_installed() else NO_PAGE
+    page = f"page: {_page_link(run, host, port, listening.certificate is not None)}" if page_installed() else NO_PAGE
     hub = hub_part(
         run.path,
-        host=host,
         port=port,
-        certificate=plain(certificate),
-        key=plain(key),
-        timeout_s=timeout,
+        **plain(listening),
         steps_per_update=config.steps_per_update,
         actor_settings={
             "seed": config.seed,
