@@ -217,8 +217,9 @@ class Access:
 
     def by_token(self, token: str) -> Who | None:
         """Who has this token; None for a wrong one."""
-        self.look()
-        credential, who = self._credentials.get(token.partition(".")[0], self._admin)
+        id = token.partition(".")[0]
+        self.look(at_once=id not in self._credentials)  # it may have been made a moment ago
+        credential, who = self._credentials.get(id, self._admin)
         right = hmac.compare_digest(_hash(credential.salt, token), credential.hash)  # constant time
         return who if right and who.valid else None
 

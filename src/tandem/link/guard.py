@@ -56,7 +56,7 @@ PAGE_HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 ]
-FREE_FAILURES, FAILURES_PER_S, SLOWED_S = 40, 0.5, 1.0
+FREE_FAILURES, FAILURES_PER_S, SLOWED_S = 40, 0.1, 1.0
 """Wrong tokens of one address that are answered at once, how many more of them per second, and how long every further answer waits. A right
 token is never made to wait."""
 RECENT_S = 600.0
