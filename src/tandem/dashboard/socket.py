@@ -48,7 +48,7 @@ FINDINGS_SHARE = 0.02
 EVENTS_KEPT = 60
 MAX_MESSAGE = 10_000
 MAX_PAGES = 50
-FIRST_WORD_S = 10.0
+FIRST_WORD_S = 5.0
 """A page that says nothing for so long after it was opened is closed; one of ours says at once what it looks at. Later on, one whose
 connection is dead is noticed by pings, and when there are too many, those go first that have been silent for longest."""
 CLOSE_S = 1.0

@@ -28,7 +28,8 @@ class HostNames:
     """The names of one server: its own `host`, this machine's name where others can reach it, and `more`."""
 
     def __init__(self, host: str, more: Sequence[str] = ()) -> None:
-        own = () if is_loopback(host) else (socket.gethostname(),)
+        name = socket.gethostname()
+        own = () if is_loopback(host) else (name, name.partition(".")[0], f"{name.partition('.')[0]}.local")
         self._names = frozenset(name.lower() for name in (host, *own, *more) if name)
 
     def known(self, shown: Sequence[bytes], arrived_at: str) -> bool:

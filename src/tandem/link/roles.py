@@ -3,9 +3,9 @@
     actor       a robot's computer: sends the steps of its own sources, gets policies and the commands to it. It gives no commands.
     viewer      a person who looks on: sees everything, and may STOP a robot
     operator    a person at a robot: takes over, labels, discards, pauses, and lets a robot move again
-    admin       whoever started the run: ends it, and does everything else. The file `token` of the run folder is this role's
+    admin       the person who started the run: ends it, and does everything else. The file `token` of the run folder is this role's
 
-Whoever may see a robot may stop it. Only an operator, or the admin, lets it move again.
+A person who may see a robot may stop it. Only an operator, or the admin, lets it move again.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tandem.runs.folder import RunFolder
 from tandem.runs.lines import append_rows, read_rows
 
 MAX_SOURCES = 100_000
-"""Of one run; a process has one. More are refused: nobody fills the memory with names."""
+"""The most sources of a run; a process has one. More are refused, so that nobody fills the memory with names."""
 
 
 class Sources:

@@ -24,10 +24,11 @@ def access(
     hours: float | None = None,
     out: Path | None = None,
 ) -> None:
-    """Make, list and revoke credentials of a run. A hub that runs takes a change within a second.
+    """Make, list and revoke credentials: who may send steps, see, steer, or end a run.
 
-    Roles: actor (a robot's computer: sends its own steps), viewer (sees everything, may STOP a robot), operator (takes over, labels,
-    discards, pauses, lets a robot move again), admin (also ends the run). The file RUN/token is the admin's.
+    A hub that runs takes a change within a second. The roles are: actor (a robot's computer: sends its own steps), viewer (sees
+    everything, may STOP a robot), operator (takes over, labels, discards, pauses, lets a robot move again), admin (also ends the run).
+    The file RUN/token is the admin's.
 
     Args:
         run: A run folder.
