@@ -1,8 +1,8 @@
 """Connections that have not shown a credential yet, from the moment they are accepted, TLS handshake included.
 
 They are limited in number (in all, and of one address), in time and in bytes. When there are too many, the newest comes in and the oldest
-of the address with the most goes: a program that only holds connections open loses them, and somebody with a credential, who shows it within
-milliseconds, gets in. That works on one machine too, where everyone has the same address.
+of the address with the most goes: a program that only holds connections open loses them, and one with a credential, which shows it
+within milliseconds, gets in. That works on one machine too, where everyone has the same address.
 """
 
 from __future__ import annotations

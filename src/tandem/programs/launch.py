@@ -20,6 +20,7 @@ from tandem.programs.launcher import Launcher, LocalLauncher, Part
 from tandem.programs.page import page_installed
 from tandem.programs.parts import actor_part, hub_part, trainer_part
 from tandem.programs.supervisor import Supervisor
+from tandem.programs.terminal import errors, say
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, plain
 from tandem.runs.loggers import WandB
@@ -59,7 +60,7 @@ def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Dis
     run, config = _prepare(asked, config, path, display)
     display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {run.token_file}")
     if warning:
-        display.say(warning)
+        say(warning, where=errors)  # also where nothing else is printed
     listening = Listening(
         asked.host, asked.certificate, asked.key, asked.timeout, asked.insecure, tuple(asked.host_name), asked.session_hours
     )
