@@ -79,7 +79,7 @@ def hello(source: str, pace: str = "realtime") -> Hello:
 
 STEP = pack_transition(transition(0, "fuzz"))
 END = EpisodeEnd("fuzz", 0, 1, True, None).pack()
-STATISTICS = Statistics(0.0, 0.0, 0, -1, "", -1, 0, 0, 0, 0.0, 0.0).pack()
+STATISTICS = Statistics(0.0, 0.0, 0, -1, "", -1, 0, 0, 0, 0.0, 0.0, "").pack()
 SOUND = (
     hello("fuzz").pack(),
     Steps(1, True, [Record("fuzz", 0, STEP), Record("fuzz", EPISODE_END, END)]).pack(),
@@ -340,7 +340,7 @@ def attack_writer(folder: Path, count: int, seed: int = 2) -> tuple[int, int, in
 
     with Journal.create(run.journal, SPEC) as journal:
         board = Board(run.path)
-        writer = Writer(run.path, journal, board, stored=stored, trouble=lambda text: None, failed=failures.append)
+        writer = Writer(run.path, journal, board, durability="process", stored=stored, trouble=lambda text: None, failed=failures.append)
         writer.start()
         sent = 0
         for group in groups(count, seed):

@@ -87,6 +87,9 @@ class Still:
     def figures(self) -> dict[str, float]:
         return {}
 
+    def halt(self, reason: str) -> None:
+        pass
+
     def set_elapsed(self, steps: np.ndarray) -> None:
         raise NotImplementedError
 

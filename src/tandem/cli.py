@@ -45,6 +45,7 @@ COMMANDS = {
     "distill": Command("programs.training:distill", "Train a policy that sees less, with one that sees more as its teacher.", True),
     "doctor": Command("programs.diagnose:diagnose", "What is wrong with a run, how that is known, and what to type next.", True),
     "dashboard": Command("programs.page:dashboard", "Open the page of a run: live while it trains, from its folder afterwards."),
+    "access": Command("programs.access:access", "Make, list and revoke credentials: who may send steps, see, steer, or end a run."),
     "record": Command("programs.record:record", "Record demonstrations: successful episodes only, to one file."),
     "teleop": Command(
         "programs.teleop:teleop", "Try the device that a person steers with: what it reads, and what that would do to the robot."

@@ -25,6 +25,7 @@
         ├── HubUnreachable     no answer from this address
         ├── HubBusy            the hub has its maximum number of actors, or another hub has the run
         ├── WrongToken         the hub does not accept the token
+        ├── NotAllowed         the role of the token does not allow it
         ├── UntrustedCertificate   the actor does not trust the hub's certificate
         ├── ProtocolMismatch   the two sides use different protocol versions, or one does not use the protocol at all
         ├── OtherTask          the hub's run has another task
@@ -159,6 +160,10 @@ class HubBusy(LinkError):
 
 
 class WrongToken(LinkError):
+    pass
+
+
+class NotAllowed(LinkError):
     pass
 
 

@@ -205,7 +205,7 @@ def test_a_stop_halts_first_is_then_on_the_disk_and_only_then_said(monkeypatch: 
 
         monkeypatch.setattr(run.latch, "hold", hold_slowly)
         say = run.lines.append
-        run.loop._say = lambda line: (order.append("said"), say(line))
+        run.loop._say._say = lambda line: (order.append("said"), say(line))
         run.command("stop", stay=True, who="Ada")
         wait_for(lambda: run.link.standing, what="the stop")
         assert order[:3] == ["halt", "written", "said"]
@@ -273,9 +273,13 @@ def _violate() -> Any:
     raise LimitViolated("a force of 80 N was measured; at most 30 N are allowed")
 
 
+def _fail() -> Any:
+    raise ZeroDivisionError("a fault of the environment")
+
+
 def test_an_exception_in_the_loop_halts_the_robot_before_anything_else() -> None:
     run = Loop(step_s=0.01)
-    run.counter.step = lambda action: 1 / 0
+    run.counter.step = lambda action: _fail()
     run._thread = threading.Thread(target=_catching(run.loop.run, run.lines), daemon=True)
     run._thread.start()
     wait_for(lambda: any("ZeroDivisionError" in line for line in run.lines), what="the exception")

@@ -1,5 +1,6 @@
 """Real runs for the page's tests, and what a person does in a browser, in a few words."""
 
+import http.client
 import json
 import os
 import signal
@@ -51,6 +52,17 @@ def asked(run: Path, path: str, headers: dict[str, str] | None = None) -> Any:
     known = {"Authorization": f"Bearer {(run / 'token').read_text().strip()}"} if headers is None else headers
     with urllib.request.urlopen(urllib.request.Request(f"http://{told['address']}{path}", headers=known), timeout=5) as answer:
         return json.loads(answer.read())
+
+
+def logged_in(address: str, token: str) -> str:
+    """The cookie that a browser gets for a token."""
+    host, _, port = address.rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=5)
+    connection.request("GET", f"/?token={token}")
+    answer = connection.getresponse()
+    connection.close()
+    assert answer.status == 303, answer.status
+    return (answer.getheader("set-cookie") or "").partition(";")[0]
 
 
 def stored(run: Path) -> dict[int, Transition]:

@@ -12,8 +12,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from tandem.link.guard import page_cookie
-from tests.dashboard.page_samples import SMALL, Started, Visitor, asked, stored
+from tests.dashboard.page_samples import SMALL, Started, Visitor, asked, logged_in, stored
 from tests.waiting import wait_for
 
 REMEMBER = """() => {
@@ -106,8 +105,7 @@ def test_without_the_token_no_page_no_script_and_no_websocket(address: str, run:
 
 
 def test_the_cookie_opens_a_websocket_only_for_our_own_pages(address: str, run: Path) -> None:
-    name, value = page_cookie((run / "token").read_text().strip())
-    cookie = {"Cookie": f"{name.decode()}={value.decode()}"}
+    cookie = {"Cookie": logged_in(address, (run / "token").read_text().strip())}
     assert status_of(address, "/page/files", cookie) == 200
     for path in ("/page/socket", "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"):
         for origin in ("", "http://elsewhere.example", "http://127.0.0.1:1"):  # another port of this machine is another page
@@ -285,8 +283,7 @@ def test_a_person_marks_an_episode_as_success(visitor: Visitor, run: Path) -> No
 
 
 def test_invalid_messages_of_a_page_affect_only_that_page(address: str, run: Path, visitor: Visitor) -> None:
-    name, value = page_cookie((run / "token").read_text().strip())
-    headers = {"Cookie": f"{name.decode()}={value.decode()}", "Origin": f"http://{address}"}
+    headers = {"Cookie": logged_in(address, (run / "token").read_text().strip()), "Origin": f"http://{address}"}
     nonsense = ["", "{", "[]", "null", '{"do": "fly"}', '{"do": "look"}', '{"do": "steer", "keys": 7}', "x" * 20_000]
     nonsense += ['{"do": "run", "command": "format"}', '{"do": "robot", "command": "label", "detail": 7}']
     nonsense += ['{"do": "steer", "pad": {"axes": [NaN], "buttons": []}}']

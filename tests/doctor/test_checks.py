@@ -111,6 +111,8 @@ def test_values_that_contain_entropy_are_not_compared_with_returns() -> None:
         ("hub_silent", seen(live=live(at=NOW - 60))),
         ("paused", seen(live=live(clocks={"phase": "paused"}))),
         ("disk_full", seen(live=live(status={"journal": {"trouble": "no room"}}))),
+        ("foreign_steps", seen(live=live(status={"foreign_steps": 30, "foreign_detail": "actor 'x': source 'a' belongs to 'left'"}))),
+        ("failed_logins", seen(live=live(status={"failed_logins": 25, "failed_logins_from": "10.0.0.9"}))),
         (
             "often_restarted",
             seen(events=[{"kind": "restarted", "time": NOW - i, "part": "actor 0", "signal": "SIGKILL"} for i in (9, 5, 1)]),

@@ -60,7 +60,7 @@ def test_halt_reaches_every_robot_through_single_autoreset_and_vector_environmen
     AutoresetEnv(GymnasiumEnv("counter", robots)).halt("a test")
     SingleEnv(GymnasiumEnv("counter", robots[:1])).halt()
     assert [robot.halts for robot in robots] == [2, 1]
-    gymnasium.register("Halted-v0", Counter, max_episode_steps=10)
+    gymnasium.register("Halted-v0", lambda **_: Counter(), max_episode_steps=10)
     try:
         batch = make_batch("Halted-v0", 3)
         batch.halt("a test")
@@ -71,16 +71,20 @@ def test_halt_reaches_every_robot_through_single_autoreset_and_vector_environmen
         gymnasium.registry.pop("Halted-v0")
 
 
+class Unhalted(Counter):
+    def halt(self) -> None:
+        raise ZeroDivisionError("a fault of the robot")
+
+
 def test_a_row_that_cannot_be_halted_keeps_no_other_from_it() -> None:
-    robots = [Counter(), Counter(), Counter()]
-    robots[1].halt = lambda: 1 / 0
+    robots = [Counter(), Unhalted(), Counter()]
     with pytest.raises(ZeroDivisionError):
         GymnasiumEnv("counter", robots).halt("a test")
     assert robots[0].halts == robots[2].halts == 1
 
 
 def test_a_program_that_halts_from_outside_is_a_list_of_words() -> None:
-    robot = Counter()
+    robot: Any = Counter()
     assert GymnasiumEnv("counter", [robot]).capabilities.halt_plan is None
     robot.halt_command = ["stop-arm", "--now"]
     assert GymnasiumEnv("counter", [robot]).capabilities.halt_plan == HaltPlan(("stop-arm", "--now"))

@@ -69,7 +69,13 @@ class InProcess:
         self.failures: list[BaseException] = []
         self.board = Board(self.run)
         self.writer = Writer(
-            self.run, self.journal, self.board, stored=self.stored.append, trouble=self.troubles.append, failed=self.failures.append
+            self.run,
+            self.journal,
+            self.board,
+            durability="process",
+            stored=self.stored.append,
+            trouble=self.troubles.append,
+            failed=self.failures.append,
         )
 
     def put(self, *records: Record) -> None:

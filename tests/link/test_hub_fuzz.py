@@ -112,7 +112,7 @@ def batches(hub: HubProcess, count: int) -> Iterator[int]:
     r = random.Random(11)
     key = base64.b64encode(b"0" * 16).decode()
     upgrade = (
-        f"GET /link HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
+        f"GET /link HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
         f"Sec-WebSocket-Version: 13\r\nAuthorization: Bearer {hub.token}\r\n\r\n"
     ).encode()
     for first in range(0, count, AT_ONCE):

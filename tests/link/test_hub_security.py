@@ -55,7 +55,7 @@ def test_a_websocket_without_the_token_is_refused_before_it_is_opened(hub: HubPr
 def test_two_tokens_are_no_better_than_none(hub: HubProcess) -> None:
     with socket.create_connection(("127.0.0.1", hub.port), 5) as connection:
         bearer = f"Authorization: Bearer {hub.token}\r\n"
-        connection.sendall(f"GET /api/status HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n{bearer}\r\n".encode())
+        connection.sendall(f"GET /api/status HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer x\r\n{bearer}\r\n".encode())
         assert b" 401 " in connection.recv(100)
 
 

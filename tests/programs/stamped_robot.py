@@ -53,4 +53,4 @@ class Silent(Robot):
 
 
 for _made in (Robot, Watched, Silent):
-    gymnasium.register(f"Stamped{_made.__name__}-v0", _made, max_episode_steps=1000)
+    gymnasium.register(f"Stamped{_made.__name__}-v0", f"{__name__}:{_made.__name__}", max_episode_steps=1000)

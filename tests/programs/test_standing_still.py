@@ -16,6 +16,7 @@ import pytest
 
 from tandem.acting.watchdog_process import MARGIN_S
 from tandem.envs.registry import make_env, spec_for
+from tandem.link.access import Asker, Who
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
 from tandem.link.trainer_end import TrainerEnd
@@ -25,6 +26,7 @@ from tests.waiting import wait_for
 HERE = Path(__file__).parent
 PERIOD_S = 0.05
 STALL_S = 0.5
+TESTER = Asker(Who("a test", "operator"))
 
 
 class Site:
@@ -38,7 +40,7 @@ class Site:
         self.run.mkdir()
         described = {"task": env, "spec": self.spec.to_json(), "spec_hash": self.spec.hash, "config": {}}
         (self.run / "config.json").write_text(json.dumps(described))
-        (folder / "limits.toml").write_text(f"stall_s = {STALL_S}\n")
+        (folder / "limits.toml").write_text(f"stall_s = {STALL_S}\naxis.x.speed_share = 0.9\naxis.y.speed_share = 0.9\n")
         self.hub = Hub(self.run, HubConfig())
         self._hub_thread = threading.Thread(target=self.hub.serve, daemon=True)
         self._hub_thread.start()
@@ -62,7 +64,7 @@ class Site:
 
     def tell(self, command: str, **detail: object) -> None:
         assert self.hub.loop is not None
-        self.hub.loop.call_soon_threadsafe(self.hub.send_command, Command(command, "arm", dict(detail)), "a test")
+        self.hub.loop.call_soon_threadsafe(self.hub.send_command, Command(command, "arm", dict(detail)), TESTER)
 
     def moves(self) -> None:
         count = len(self.lines("action"))

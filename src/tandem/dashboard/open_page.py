@@ -7,11 +7,14 @@ import json
 import math
 import secrets
 import struct
+import time
 from collections import deque
 from collections.abc import Mapping as Map
 from typing import Any
 
 from starlette.websockets import WebSocket
+
+from tandem.link.access import HERE, Asker
 
 MAX_WAITING = 256
 """Messages that may wait for a page. Beyond that it is disconnected; it then reconnects and gets the whole state once."""
@@ -21,8 +24,13 @@ _LENGTH = struct.Struct("<I")
 class OpenPage:
     """One page and its send queues. A page that reads slowly gets fewer messages; nothing waits for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, asker: Asker = HERE) -> None:
         self.id = f"page-{secrets.token_hex(4)}"
+        self.asker = asker
+        """Who is at this page."""
+        self.heard_at = time.monotonic()
+        """When it last sent something."""
+        self._patience: asyncio.Timeout | None = None
         self.source = ""
         """The actor it looks at."""
         self.camera = ""
@@ -51,6 +59,18 @@ class OpenPage:
         """A binary message that replaces an unsent one of the same kind."""
         self._frames[kind] = data
         self._wake.set()
+
+    async def next_message(self, socket: WebSocket, patience_s: float | None) -> str:
+        """Raises TimeoutError when the page sends nothing for so long, or when `give_up` is called."""
+        async with asyncio.timeout(patience_s) as self._patience:
+            text = await socket.receive_text()
+        self.heard_at = time.monotonic()
+        return text
+
+    def give_up(self) -> None:
+        """Wait no longer for this page: it makes room for another one."""
+        if self._patience is not None:
+            self._patience.reschedule(asyncio.get_running_loop().time())
 
     async def deliver(self, socket: WebSocket) -> None:
         """Send what waits, until the page is too slow or the connection ends."""

@@ -26,14 +26,14 @@ class PageInput:
             self._remote.steer(page.id, self._axes(message))
             return None
         if do == "take":
-            return self._remote.take_control(page.id, page.source)
+            return self._remote.take_control(page.id, page.source, page.asker)
         if do == "let_go":
-            self._remote.release_control(page.id)
+            self._remote.release_control(page.id, page.asker)
             return ""
         if do == "robot" and message["command"] in PAGE_ROBOT_COMMANDS:
-            return self._remote.command(message["command"], page.source, dict(message.get("detail") or {}))
+            return self._remote.command(message["command"], page.source, dict(message.get("detail") or {}), page.asker)
         if do == "run" and message["command"] in PAGE_RUN_COMMANDS:
-            return self._remote.command(message["command"], str(message.get("to", "all")), {})
+            return self._remote.command(message["command"], str(message.get("to", "all")), {}, page.asker)
         raise ValueError(f"unknown command {do!r:.50}")
 
     def _axes(self, message: Map[str, Any]) -> Sequence[float]:

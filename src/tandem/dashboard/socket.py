@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from collections.abc import Mapping as Map
 from functools import partial
@@ -27,10 +27,12 @@ from tandem.dashboard.open_page import OpenPage, as_frame, as_json
 from tandem.dashboard.page_input import PageInput, mapping_for_page
 from tandem.dashboard.plots import in_iterations, plots
 from tandem.dashboard.series import Series
+from tandem.errors import NotAllowed
 from tandem.layouts import ActionLayout
 from tandem.link.commands import RECORD_PHASES
 from tandem.link.messages import Camera, View
 from tandem.link.remote_control import RemoteControl
+from tandem.link.roles import rights_of
 from tandem.runs.events import FREQUENT
 from tandem.runs.folder import RunFolder, RunInfo
 from tandem.runs.lines import Tail
@@ -46,6 +48,10 @@ FINDINGS_SHARE = 0.02
 EVENTS_KEPT = 60
 MAX_MESSAGE = 10_000
 MAX_PAGES = 50
+FIRST_WORD_S = 5.0
+"""A page that says nothing for so long after it was opened is closed; one of ours says at once what it looks at. Later on, one whose
+connection is dead is noticed by pings, and when there are too many, those go first that have been silent for longest."""
+CLOSE_S = 1.0
 
 
 class Source(Protocol):
@@ -106,10 +112,10 @@ class Pages:
     async def serve(self, socket: WebSocket) -> None:
         """One page, from its opening to its end. A fault in it affects nothing else."""
         await socket.accept()
-        if len(self._pages) >= MAX_PAGES:
+        page = OpenPage(socket.scope["asker"])
+        if len(self._pages) >= MAX_PAGES and not self._make_room():
             await socket.close(1013, f"{MAX_PAGES} pages are open")
             return
-        page = OpenPage()
         sender = asyncio.create_task(self._deliver(page, socket))
         try:
             with self._isolated("opening"):
@@ -118,13 +124,32 @@ class Pages:
                 page.send_newest("findings", self._findings)
             self._pages[page.id] = page
             self._start_tasks()
+            patience_s: float | None = FIRST_WORD_S
             while True:
-                self._receive(page, await socket.receive_text())
+                self._receive(page, await page.next_message(socket, patience_s))
+                patience_s = None
         except (WebSocketDisconnect, RuntimeError, KeyError):  # closed by either side, or not a text
             pass
+        except TimeoutError:  # half open, or another page needs its place
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(CLOSE_S):
+                    await socket.close(1013, "this page has been silent")
         finally:
             sender.cancel()
             self._close(page)
+
+    def _make_room(self) -> bool:
+        """Close a page: of those who have the most pages open, the one that has been silent for longest and steers no robot."""
+        remote = self._source.remote
+        steering = set() if remote is None else {remote.holder(source) for source in remote.actors()}
+        pages = [page for page in self._pages.values() if page.id not in steering]
+        if not pages:
+            return False
+        counts = Counter(page.asker.who.name for page in pages)
+        silent = max(pages, key=lambda page: (counts[page.asker.who.name], -page.heard_at))
+        self._pages.pop(silent.id)
+        silent.give_up()
+        return True
 
     def _start_tasks(self) -> None:
         """What runs while a page is open."""
@@ -147,6 +172,7 @@ class Pages:
         return {
             "kind": "hello",
             "page": page.id,
+            "me": {"name": page.asker.who.name, "role": page.asker.who.role, "may": rights_of(page.asker.who.role)},
             "run": str(self._source.run),
             "task": info.task,
             "spec": info.spec.to_json(),
@@ -162,11 +188,14 @@ class Pages:
 
     def _receive(self, page: OpenPage, text: str) -> None:
         """One message of a page. The page gets the problem, if there is one."""
+        message: dict[str, Any] = {}
         try:
             if len(text) > MAX_MESSAGE:
                 raise ValueError("too long")
             message = json.loads(text)
             problem = self._handle_command(page, message)
+        except NotAllowed as refused:
+            problem = str(refused)
         except Exception as fault:  # a page of an older version, or a bug: it must not affect anything else
             message, problem = {}, f"not understood: {type(fault).__name__}: {fault}"
         if problem is not None:

@@ -19,7 +19,12 @@ from fastapi import FastAPI
 from tandem.dashboard.mount import mount
 from tandem.doctor.diagnosis import diagnose_run
 from tandem.errors import ConfigError
-from tandem.link.guard import Receive, Scope, Send, UnknownConnections, guarded
+from tandem.link.access import Access
+from tandem.link.audit import Audit
+from tandem.link.door import Door
+from tandem.link.guard import Guard, Receive, Scope, Send, guarded
+from tandem.link.hosts import HostNames
+from tandem.link.listening import plaintext_warning
 from tandem.runs.clocks import Clocks
 from tandem.runs.folder import RunFolder, RunInfo
 from tandem.runs.lines import Tail
@@ -87,7 +92,7 @@ def reachable(address: str) -> str:
     return f"{'127.0.0.1' if host in ('0.0.0.0', '[::]') else host}:{port}"
 
 
-def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, browser: bool = True) -> None:
+def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, browser: bool = True, insecure: bool = False) -> None:
     """Print the link to the page, and open it where there is a screen. Without a hub, serve the run folder until Ctrl-C."""
     folder = RunFolder.open(run)
     link = hub_link(run)
@@ -95,19 +100,24 @@ def show_run(run: Path, say: Say, *, host: str = "127.0.0.1", port: int = 0, bro
         say(f"page: {link} (the run is going on)")
         _open(link, browser)
         return
+    warning = plaintext_warning(host, None, insecure)
     listening = _listen(host, port)
     address = f"{host}:{listening.getsockname()[1]}"
     app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None)
     mount(app, FolderSource(run), say)
     link = f"http://{reachable(address)}/?token={folder.token}"
     say(f"page: {link} (Ctrl-C ends it; no hub serves {run})")
+    if warning:
+        say(warning)
     _open(link, browser)
-    server(app, folder.token).run(sockets=[listening])
+    server(app, folder, host).run(sockets=[listening])
 
 
-def server(app: FastAPI, token: str) -> uvicorn.Server:
-    """The app behind the same token check as a hub's."""
-    return uvicorn.Server(guarded(app, _no_actors, token, UnknownConnections(32, 10.0), timeout_graceful_shutdown=1))
+def server(app: FastAPI, folder: RunFolder, host: str = "127.0.0.1") -> uvicorn.Server:
+    """The app behind the same guard as a hub's."""
+    door = Door(64, 10.0)
+    guard = Guard(app, _no_actors, Access(folder), door, HostNames(host), Audit(folder.audit_file))
+    return uvicorn.Server(guarded(guard, door, timeout_graceful_shutdown=1))
 
 
 async def _no_actors(scope: Scope, receive: Receive, send: Send) -> None:

@@ -14,6 +14,8 @@ CLOCKS_DIFFER_S = 2.0
 BACKLOG_S = 10.0
 """Seconds of unacknowledged steps on the actor's machine."""
 BACKLOG_STEPS = 200
+FAILED_LOGINS = 20
+"""Wrong tokens within ten minutes. A person mistypes one a few times; an actor with a revoked one tries about every three seconds."""
 OFTEN_RESTARTED = 3
 RECENTLY_S = 600.0
 

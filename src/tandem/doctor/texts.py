@@ -305,6 +305,35 @@ TEXTS: dict[str, Text] = {
             "hub 记录了 `refused` 事件（代码 `spec`），其中写明不同的条目和两边的形状。",
         ),
     ),
+    "foreign_steps": Text(
+        ("Somebody sends steps in the name of another robot.", "有人以另一台机器人的名义发送数据。"),
+        (
+            ("{steps} steps were refused; nothing of them is in the journal", "拒绝了 {steps} 步，没有写入 journal"),
+            ("the last ones: {detail}", "最近一次：{detail}"),
+        ),
+        (
+            "An actor was started with another token than the one whose steps it found in its spool folder, or somebody forges steps with a token that is not theirs.",
+            "actor 启动时用的令牌，不是 spool 目录中那些数据原来的令牌；或者有人用别人的令牌伪造数据。",
+        ),
+        "tandem access {run} list",
+        (
+            "The hub refused steps because their source was brought by another credential (`foreign_steps` in its status).",
+            "hub 因来源属于另一个凭证而拒绝了数据（状态中的 `foreign_steps`）。",
+        ),
+    ),
+    "failed_logins": Text(
+        ("Wrong tokens are shown to the hub again and again.", "不断有人向 hub 出示错误的令牌。"),
+        (("{times} wrong tokens within ten minutes, most of them from {host}", "十分钟内 {times} 次错误令牌，多数来自 {host}"),),
+        (
+            "An actor or a program still uses a token that was revoked or replaced, or somebody tries to get in. `RUN/audit.jsonl` says when and from where.",
+            "某个 actor 或程序仍在用已撤销或已更换的令牌，或者有人试图闯入。时间和来源见 `RUN/audit.jsonl`。",
+        ),
+        "tail {run}/audit.jsonl",
+        (
+            f"At least {limits.FAILED_LOGINS} wrong tokens within ten minutes, by the hub's count.",
+            f"hub 统计十分钟内至少 {limits.FAILED_LOGINS} 次错误令牌。",
+        ),
+    ),
     "actor_refused": Text(
         ("The hub refused an actor.", "hub 拒绝了一个 actor。"),
         (("the actor '{actor}' was refused {times} times: {detail}", "actor“{actor}”被拒绝 {times} 次：{detail}"),),

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
+from tandem.link.access import HERE, Asker
 from tandem.link.credits import Account
 from tandem.link.guard import Send
 from tandem.link.messages import Acknowledged, Command, Control, Credit, Heard, Hello, Statistics, Trouble
@@ -52,6 +53,8 @@ class ActorConnection:
     send: Send
     joined_at: float
     address: str
+    asker: Asker = HERE
+    """With which credential it joined."""
     connected: bool = True
     again: bool = False
     """Its process was connected before."""
@@ -61,6 +64,8 @@ class ActorConnection:
     """Steps committed over this connection: its own, and those of other processes that it sent for them."""
     rejected: int = 0
     last_rejection: str = ""
+    foreign: int = 0
+    """Steps under sources of another credential, which were refused."""
     uncommitted_bytes: int = 0
     """Bytes of steps that arrived and are not committed yet."""
     last_group: int = 0
@@ -97,6 +102,7 @@ class ActorConnection:
         self.again = True
         self.stored, self.rejected, self.last_rejection, self.rate = before.stored, before.rejected, before.last_rejection, before.rate
         self.statistics, self.commands_left, self.slowed = before.statistics, before.commands_left, before.slowed
+        self.foreign = before.foreign
 
     def seconds_too_early(self, size: int) -> float:
         """How long a message of so many bytes has to wait; 0 for an actor within its limits."""
@@ -208,6 +214,8 @@ class ActorConnection:
             stored=self.stored,
             rejected=self.rejected,
             last_rejection=self.last_rejection,
+            credential=self.asker.who.name,
+            foreign=self.foreign,
             last_seen_s=round(now - self.last_seen, 3),
             connected_s=round(now - self.joined_at, 3),
             slowed=self.slowed,

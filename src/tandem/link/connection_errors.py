@@ -30,6 +30,7 @@ _REFUSALS: dict[str, type[LinkError]] = {
     "run": OtherRun,
     "busy": HubBusy,
     "storage": HubBusy,
+    "source": WrongToken,
 }
 
 
@@ -67,9 +68,15 @@ def connection_error(problem: Exception, uri: str) -> Exception:
 def _http_error(status: int, uri: str) -> LinkError:
     if status == 401:
         return WrongToken(
-            f"the hub at {uri} does not accept this token. Give the one in the file 'token' of its run folder "
-            "(by --token-file or the environment variable TANDEM_TOKEN)."
+            f"the hub at {uri} does not accept this token: it is wrong, or was revoked. Give the one in the file 'token' of its run "
+            "folder, or one made by `tandem access RUN add NAME --role actor` (by --token-file or the environment variable TANDEM_TOKEN)."
         )
+    if status == 403:
+        return WrongToken(
+            f"the hub at {uri} knows this token, but it is not one of an actor. Make one with `tandem access RUN add NAME --role actor`."
+        )
+    if status == 421:
+        return HubUnreachable(f"the hub at {uri} does not answer under this name. Start it with --host-name NAME, or use its address.")
     if status == 503:
         return HubUnreachable(f"the hub at {uri} is overloaded (HTTP 503)")
     return ProtocolMismatch(f"{uri} answered with HTTP {status}: no Tandem hub, or one of another version.")

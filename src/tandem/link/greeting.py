@@ -28,8 +28,8 @@ def read_hello(data: bytes) -> Hello | Objection:
         return Objection("protocol", f"the first message is not a greeting: {problem}. Is this an actor of Tandem?")
 
 
-def objection_to(hello: Hello, hub: HubContext, others: int) -> Objection | None:
-    """Why this actor cannot join; None if it can. `others`: actors connected already."""
+def objection_to(hello: Hello, hub: HubContext, others: int, credential: str) -> Objection | None:
+    """Why this actor cannot join; None if it can. `others`: actors connected already; `credential`: the name of the one it has shown."""
     name, spec = hello.name, hub.info.spec
     if environment_id(hello.task) != environment_id(hub.info.task):
         return Objection(
@@ -50,7 +50,8 @@ def objection_to(hello: Hello, hub: HubContext, others: int) -> Objection | None
         )
     if others >= hub.config.max_actors:
         return Objection("busy", f"{others} actors are connected, the most this hub accepts. Stop one, or start the hub with more.")
-    return None
+    problem = hub.sources.problem(credential, (hello.source,))
+    return Objection("source", f"{problem}. Start the actor with the token that it had before.") if problem else None
 
 
 def _difference(mine: Spec, hello: Hello) -> str:

@@ -1,24 +1,34 @@
-"""The token check. It comes before everything else, for HTTP requests and WebSockets alike.
+"""The check in front of everything, for HTTP requests and WebSockets alike: is it meant for this server, who is it, and may they?
 
-A program sends the token in a header. A browser sends it once, as `/?token=TOKEN`, and gets a cookie that scripts cannot read and
-that other sites cannot make it send. Requests that change something, and WebSockets, are accepted by cookie only from pages of
-this hub (`Origin`).
+A program sends its token in a header. A browser sends it once, as `/?token=TOKEN`, and gets a cookie with the id of a session that this
+server keeps: scripts cannot read it and other sites cannot make the browser send it. Requests that change something, and WebSockets, are
+accepted by cookie only from pages of this server (`Origin`). The link of actors takes no cookie.
 
-Connections that have not shown the token yet are limited in number, time and size, so that they cannot crowd out the actors.
+    roles.py    who may do what        access.py   credentials and sessions        door.py    connections that have shown nothing yet
+    hosts.py    names of this server   audit.py    the log of who did what
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
+import contextlib
 import json
+import ssl
+import time
 import urllib.parse
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from tandem.link.access import Access, Asker, Who
+from tandem.link.audit import Allowances, Audit
+from tandem.link.door import BACKLOG, Door, guarded_protocol
+from tandem.link.hosts import HostNames
+from tandem.link.roles import why_not
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -27,13 +37,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _ADVICE = (
     "The token is missing or wrong. Send the header 'Authorization: Bearer TOKEN' with the token of the run "
-    "(the file 'token' in its folder on the learner's machine)."
+    "(the file 'token' in its folder on the learner's machine), or with one that `tandem access RUN add` made."
 )
 _LOGIN = """<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Tandem</title><style>:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:12vh auto;
 padding:0 1rem}input,button{font:inherit;padding:.5rem .7rem;width:100%;box-sizing:border-box;margin:.3rem 0}</style>
-<h1>Tandem</h1><p id="why">This page needs the token of the run. Open the link that was printed when the run started, or enter the
-content of the file <code>token</code> in the run folder.</p>
+<h1>Tandem</h1><p id="why">This page needs a token of the run. Open the link that was printed when the run started, or enter the
+content of the file <code>token</code> in the run folder, or the token that you were given. A session ends after some hours.</p>
 <form action="/" method="get"><label for="token">Token</label><input id="token" name="token" type="password" autocomplete="off" autofocus>
 <button>Open the page</button></form><p><small>Programs: ADVICE</small></p></html>""".replace("ADVICE", _ADVICE)
 PAGE_HEADERS = [
@@ -47,72 +57,49 @@ PAGE_HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 ]
-
-MAX_FIRST_BYTES = 64 * 2**10
-"""Bytes that a connection may send before it has shown the token; request line and headers are far smaller."""
+FREE_FAILURES, FAILURES_PER_S, SLOWED_S = 40, 0.1, 1.0
+"""Wrong tokens of one address that are answered at once, how many more of them per second, and how long every further answer waits. A right
+token is never made to wait."""
+RECENT_S = 600.0
+"""Failed logins are shown for so long."""
+_LOOK_S = 0.5
+_FOR_ACTORS_TOO = ("/api/status", "/api/clocks", "/api/findings", "/api/me")
 
 
 MESSAGES_AFTER_CLOSE = 100
 """Messages that may be under way when the hub closes a WebSocket."""
 
 
-class UnknownConnections:
-    """Connections that have not shown the token yet: how many at once, for how many seconds each, and how many bytes."""
+@dataclass(eq=False)
+class _OpenSocket:
+    """A WebSocket that was let in."""
 
-    def __init__(self, limit: int, seconds: float) -> None:
-        self.limit, self.seconds = limit, seconds
-        self._timers: dict[Any, asyncio.TimerHandle] = {}
-        self._received: dict[Any, int] = {}
-        self.turned_away = 0
-
-    def opened(self, peer: Any, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        if len(self._timers) >= self.limit:
-            self.turned_away += 1
-            transport.abort()
-            return
-        self._timers[peer] = loop.call_later(self.seconds, self._abort, peer, transport)
-        self._received[peer] = 0
-
-    def within_limit(self, peer: Any, size: int, transport: asyncio.Transport) -> bool:
-        """Count received bytes. False, and the connection is closed, if there are too many without a token."""
-        if peer not in self._received:
-            return True
-        self._received[peer] += size
-        if self._received[peer] > MAX_FIRST_BYTES:
-            self._abort(peer, transport)
-            return False
-        return True
-
-    def forget(self, peer: Any) -> None:
-        """It has shown the token, or has closed."""
-        timer = self._timers.pop(peer, None)
-        self._received.pop(peer, None)
-        if timer is not None:
-            timer.cancel()
-
-    def _abort(self, peer: Any, transport: asyncio.Transport) -> None:
-        self.forget(peer)
-        self.turned_away += 1
-        transport.abort()
+    who: Who
+    send: Send
 
 
-def guarded_protocol(unknown: UnknownConnections) -> type[HttpToolsProtocol]:
-    """uvicorn's HTTP protocol, which also counts connections without a token."""
+class FailedLogins:
+    """Wrong tokens: counted, written to the audit log, and slowed."""
 
-    class Guarded(HttpToolsProtocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-            super().connection_made(transport)
-            unknown.opened(self.client, transport, self.loop)
+    def __init__(self, audit: Audit) -> None:
+        self._audit = audit
+        self._free = Allowances(FREE_FAILURES, FAILURES_PER_S)
+        self._recent: deque[tuple[float, str]] = deque(maxlen=10_000)
 
-        def data_received(self, data: bytes) -> None:
-            if unknown.within_limit(self.client, len(data), self.transport):
-                super().data_received(data)
+    async def add(self, address: str, what: str) -> None:
+        """Returns when the answer may be sent."""
+        host = address.rpartition(":")[0]
+        self._recent.append((time.monotonic(), host))
+        self._audit.failed_login(address, what)
+        if not self._free.take(host):
+            await asyncio.sleep(SLOWED_S)
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            unknown.forget(self.client)
-            super().connection_lost(exc)
-
-    return Guarded
+    def recent(self) -> tuple[int, str]:
+        """How many there were in the last minutes, and the address that most of them came from."""
+        while self._recent and time.monotonic() - self._recent[0][0] > RECENT_S:
+            self._recent.popleft()
+        hosts = Counter(host for _, host in self._recent)
+        return len(self._recent), max(hosts, key=lambda host: hosts[host], default="")
 
 
 class FirmlyClosed(WebSocketsSansIOProtocol):
@@ -129,67 +116,130 @@ class FirmlyClosed(WebSocketsSansIOProtocol):
 
 
 class Guard:
-    """Lets requests with the token through: actors to `link`, everything else to `app`."""
+    """Lets those through who may: actors to `link`, everybody else to `app`. Both find the `Asker` in the scope."""
 
-    def __init__(self, app: App, link: App, token: str, unknown: UnknownConnections) -> None:
-        self._app, self._link, self._unknown = app, link, unknown
-        self._token = token
-        self._expected = f"Bearer {token}".encode()
-        self._cookie, self._ticket = page_cookie(token)
+    def __init__(self, app: App, link: App, access: Access, door: Door, hosts: HostNames, audit: Audit) -> None:
+        self._app, self._link = app, link
+        self._access, self._door, self._hosts, self._audit = access, door, hosts, audit
+        self.failed = FailedLogins(audit)
+        self._sockets: set[_OpenSocket] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            watching = asyncio.create_task(self._watch())
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                watching.cancel()
             return
-        logs_in = self._logs_in(scope)
-        if not (logs_in or self._by_header(scope) or self._by_cookie(scope)):
-            await _refuse(scope, receive, send)
-            if scope["type"] == "websocket":  # the guarded protocol does not see an upgraded connection any more
-                self._unknown.forget(scope["client"])
+        if not self._hosts.known(_header(scope, b"host"), (scope.get("server") or ("", 0))[0]):
+            await _refuse(scope, receive, send, 421, "wrong_host", "This server does not answer under this name (--host-name adds one).")
+            self._door.forget(scope["client"])
             return
-        self._unknown.forget(scope["client"])
-        if logs_in:
-            await self._let_in(scope, send)
-        elif scope["type"] == "websocket" and scope["path"] == "/link":
-            await self._link(scope, receive, send)
+        address = ":".join(str(part) for part in scope.get("client") or ())
+        token, who, via = self._recognise(scope)
+        if who is None:
+            if token is not None:
+                await self.failed.add(address, f"{scope['path'][:100]} with a wrong token")
+            await _refuse(scope, receive, send, 401, "wrong_token", _ADVICE, _LOGIN)
+            self._door.forget(scope["client"])  # the guarded protocol does not see an upgraded connection any more
+            return
+        self._door.forget(scope["client"])
+        scope["asker"] = asker = Asker(who, address, via)
+        await self._let_in(asker, scope, receive, send)
+
+    async def _let_in(self, asker: Asker, scope: Scope, receive: Receive, send: Send) -> None:
+        right = _right(scope)
+        if not asker.who.may(right):
+            self._audit.asked(asker, right, False, path=scope["path"][:100])
+            await _refuse(scope, receive, send, 403, "not_allowed", why_not(asker.who.name, asker.who.role, right))
+        elif asker.via == "login":
+            self._audit.asked(asker, "login", True)
+            await self._log_in(asker, scope, send)
+        elif scope["type"] == "http" and scope["path"] == "/logout" and scope["method"] == "POST":
+            await self._log_out(asker, scope, send)
+        elif scope["type"] == "websocket":
+            await self._serve_socket(asker.who, scope, receive, send)
         else:
             await self._app(scope, receive, _with_page_headers(send))
 
-    def _by_header(self, scope: Scope) -> bool:
-        shown = _header(scope, b"authorization")
-        return len(shown) == 1 and hmac.compare_digest(shown[0], self._expected)  # constant time
+    async def _serve_socket(self, who: Who, scope: Scope, receive: Receive, send: Send) -> None:
+        """Until it closes, or what let it in is not valid any more: from then on nothing that it sends arrives."""
 
-    def _by_cookie(self, scope: Scope) -> bool:
-        """A browser that has logged in. Requests that change something, and WebSockets, must come from a page of this hub."""
-        pairs = [part.strip().partition(b"=") for line in _header(scope, b"cookie") for part in line.split(b";")]
-        shown = [value for name, _, value in pairs if name == self._cookie]
-        if len(shown) != 1 or not hmac.compare_digest(shown[0], self._ticket):
-            return False
+        async def receive_while_valid() -> MutableMapping[str, Any]:
+            event = await receive()
+            return event if who.valid else {"type": "websocket.disconnect", "code": 1008}
+
+        socket = _OpenSocket(who, send)
+        self._sockets.add(socket)
+        try:
+            await (self._link if scope["path"] == "/link" else self._app)(scope, receive_while_valid, send)
+        finally:
+            self._sockets.discard(socket)
+
+    async def _watch(self) -> None:
+        """Close the WebSockets of those who were revoked."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            with contextlib.suppress(Exception):  # whatever it is: looking again in half a second is better than never
+                self._access.look()
+                await self._close_invalid()
+
+    async def _close_invalid(self) -> None:
+        for socket in [socket for socket in self._sockets if not socket.who.valid]:
+            self._sockets.discard(socket)
+            with contextlib.suppress(Exception):  # it is closing already
+                async with asyncio.timeout(_LOOK_S):
+                    await socket.send({"type": "websocket.close", "code": 1008, "reason": "this credential or session has ended"})
+
+    # ---- who it is
+
+    def _recognise(self, scope: Scope) -> tuple[str | None, Who | None, str]:
+        """The token or session that was shown, if any; who that is; and the way: api, link, page or login."""
+        via = "link" if scope["type"] == "websocket" and scope["path"] == "/link" else "api"
+        shown = [value.decode("latin-1") for value in _header(scope, b"authorization")]
+        if shown:
+            kind, _, token = shown[0].partition(" ")
+            right_form = len(shown) == 1 and kind == "Bearer" and token.isascii()
+            return token, self._access.by_token(token) if right_form else None, via
+        if scope["type"] == "http" and scope["path"] == "/" and scope["method"] == "GET":
+            tokens = urllib.parse.parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+            if tokens:
+                return tokens[0], self._access.by_token(tokens[0]) if len(tokens) == 1 else None, "login"
+        session = _cookie(scope)
+        return None, None if session is None or via == "link" else self._by_session(session, scope), "page"
+
+    def _by_session(self, session: str, scope: Scope) -> Who | None:
+        """A browser that has logged in. Requests that change something, and WebSockets, must come from a page of this server."""
         harmless = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        return harmless or _from_here(scope)
+        return self._access.by_session(session) if harmless or _from_here(scope) else None
 
-    def _logs_in(self, scope: Scope) -> bool:
-        if scope["type"] != "http" or scope["path"] != "/" or scope["method"] != "GET":
-            return False
-        shown = urllib.parse.parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-        return len(shown) == 1 and hmac.compare_digest(shown[0].encode(), self._token.encode())
+    # ---- sessions
 
-    async def _let_in(self, scope: Scope, send: Send) -> None:
+    async def _log_in(self, asker: Asker, scope: Scope, send: Send) -> None:
         """Redirect to the same page without the token in its address, so that it does not stay in the browser's history."""
-        secure = b"; Secure" if scope.get("scheme") == "https" else b""
-        cookie = self._cookie + b"=" + self._ticket + b"; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000" + secure
-        headers = [(b"location", b"/"), (b"set-cookie", cookie), (b"cache-control", b"no-store"), (b"content-length", b"0")]
-        await send({"type": "http.response.start", "status": 303, "headers": [*headers, *PAGE_HEADERS]})
-        await send({"type": "http.response.body", "body": b""})
+        secure = "; Secure" if scope.get("scheme") == "https" else ""
+        cookie = f"{_cookie_name(scope)}={self._access.open_session(asker.who)}; Path=/; HttpOnly; SameSite=Strict{secure}"
+        await _redirect(send, cookie)
+
+    async def _log_out(self, asker: Asker, scope: Scope, send: Send) -> None:
+        session = _cookie(scope)
+        if session is not None:
+            self._access.end_session(session)
+            self._audit.asked(asker, "logout", True)
+            await self._close_invalid()
+        await _redirect(send, f"{_cookie_name(scope)}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0")
 
 
-def guarded(app: App, link: App, token: str, unknown: UnknownConnections, **more: Any) -> uvicorn.Config:
-    """The settings of every server here: token check in front, no log, no version header, no trust in proxy headers."""
+def guarded(guard: Guard, door: Door, tls: ssl.SSLContext | None = None, **more: Any) -> uvicorn.Config:
+    """The settings of every server here: the guard in front, no log, no version header, no trust in proxy headers."""
     return uvicorn.Config(
-        Guard(app, link, token, unknown),
-        http=guarded_protocol(unknown),
+        guard,
+        http=guarded_protocol(door, tls),
+        loop="auto" if tls is None else "asyncio",  # uvloop reads on before a handshake that is not its own, whatever it is told
         ws=FirmlyClosed,
         ws_per_message_deflate=False,
+        backlog=BACKLOG,
         log_config=None,
         log_level="critical",
         access_log=False,
@@ -199,10 +249,22 @@ def guarded(app: App, link: App, token: str, unknown: UnknownConnections, **more
     )
 
 
-def page_cookie(token: str) -> tuple[bytes, bytes]:
-    """Name and value. Browsers share cookies between ports of one machine, so each run has its own name. The value is not the token."""
-    made = hmac.new(token.encode(), b"a page of this run", "sha256").hexdigest().encode()
-    return b"tandem_" + made[:8], made[8:]
+def _right(scope: Scope) -> str:
+    """What a request needs, before anything looks at its content. A command needs its own right as well (`roles.right_for`)."""
+    if scope["path"] == "/link":
+        return "join"
+    return "ask_how_it_is" if scope["path"] in _FOR_ACTORS_TOO else "see"
+
+
+def _cookie_name(scope: Scope) -> str:
+    """Browsers share cookies between the ports of a machine, so each server has a name of its own: that of its port."""
+    return f"tandem_{(scope.get('server') or ('', 0))[1]}"
+
+
+def _cookie(scope: Scope) -> str | None:
+    pairs = [part.strip().partition("=") for line in _header(scope, b"cookie") for part in line.decode("latin-1").split(";")]
+    shown = [value for name, _, value in pairs if name == _cookie_name(scope)]
+    return shown[0] if len(shown) == 1 else None
 
 
 def _header(scope: Scope, wanted: bytes) -> list[bytes]:
@@ -224,18 +286,25 @@ def _with_page_headers(send: Send) -> Send:
     return sending
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+async def _redirect(send: Send, cookie: str) -> None:
+    headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"cache-control", b"no-store"), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": [*headers, *PAGE_HEADERS]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, status: int, error: str, message: str, page: str = "") -> None:
+    """`page`: what a person's browser gets in place of JSON."""
     kind = "websocket.http.response" if scope["type"] == "websocket" else "http.response"
     if scope["type"] == "websocket":
         await receive()
-    a_person = any(b"text/html" in accepted for accepted in _header(scope, b"accept"))
-    body = _LOGIN.encode() if a_person else json.dumps({"error": "wrong_token", "message": _ADVICE}).encode()
-    headers = [
+    a_person = bool(page) and any(b"text/html" in accepted for accepted in _header(scope, b"accept"))
+    body = page.encode() if a_person else json.dumps({"error": error, "message": message}).encode()
+    headers: Sequence[tuple[bytes, bytes]] = [
         *PAGE_HEADERS,
         (b"content-type", b"text/html; charset=utf-8" if a_person else b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        (b"www-authenticate", b"Bearer"),
+        *([(b"www-authenticate", b"Bearer")] if status == 401 else []),
         (b"connection", b"close"),
     ]
-    await send({"type": f"{kind}.start", "status": 401, "headers": headers})
+    await send({"type": f"{kind}.start", "status": status, "headers": headers})
     await send({"type": f"{kind}.body", "body": body})

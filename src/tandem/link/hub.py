@@ -1,4 +1,4 @@
-"""The hub: owns the port, the token, the journal and the list of actors. It computes nothing, and no control or training loop waits for it.
+"""The hub: owns the port, the credentials, the journal and the list of actors. It computes nothing, and no loop waits for it.
 
 One port serves `/link` for actors (WebSocket), `/api/*` for programs (JSON, see docs/link.md), and the page, if one is mounted.
 Hub and trainer share only the run folder (`link/trainer_end.py`).
@@ -10,7 +10,7 @@ Hub and trainer share only the run folder (`link/trainer_end.py`).
     remote_control.py   people who watch and steer actors
     writer.py           the thread that writes the journal
     hub_api.py          the HTTP API
-    guard.py            the token check in front of everything
+    guard.py            the check in front of everything: who is it, and may they?
 """
 
 from __future__ import annotations
@@ -22,27 +22,34 @@ import math
 import os
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
 
-from tandem.errors import StorageFull
+from tandem.errors import NotAllowed, StorageFull
 from tandem.files import DURABILITY_IN_WORDS, write_atomically
 from tandem.link import credits
+from tandem.link.access import HERE, Access, Asker
 from tandem.link.actors import ActorConnection, Rate
+from tandem.link.audit import Audit
 from tandem.link.board_watch import BoardWatch
 from tandem.link.commands import ACTOR_COMMANDS, TRAINER_COMMANDS
+from tandem.link.door import Door
 from tandem.link.fields import MAX_HEADER
-from tandem.link.guard import UnknownConnections, guarded
+from tandem.link.guard import Guard, guarded
+from tandem.link.hosts import HostNames
 from tandem.link.hub_actors import HubActors
 from tandem.link.hub_api import FindingsCache, add_routes
 from tandem.link.hub_config import HubConfig, HubContext, disk_reserve, record_limit
 from tandem.link.hub_events import HubEvents
-from tandem.link.listening import LOOPBACK, Server, listen, lock_run, signals_handled_once
+from tandem.link.listening import Server, listen, lock_run, plaintext_warning, server_tls, signals_handled_once
 from tandem.link.messages import Command
 from tandem.link.published_policy import PublishedPolicy
 from tandem.link.remote_control import RemoteControl
+from tandem.link.roles import right_for, why_not
+from tandem.link.sources import Sources
 from tandem.link.steps import GROUP_BYTES
 from tandem.link.trainer_end import open_journal
 from tandem.link.writer import Writer
@@ -82,7 +89,10 @@ class Hub:
         self.run, self.config, self._clocks = run, config, clocks
         self.folder = folder = RunFolder.open(run)
         self.info = info = folder.info
+        self._warning = plaintext_warning(config.host, config.certificate, config.insecure)
+        self._tls = server_tls(config.certificate, config.key)
         self._lock = lock_run(folder)
+        self._audit = Audit(folder.audit_file, wall)
         self._hub = HubContext(
             config,
             folder.run_id,
@@ -90,6 +100,8 @@ class Hub:
             record_limit(info.spec),
             PublishedPolicy(run),
             HubEvents(folder, wall),
+            Sources(folder, wall),
+            self._audit,
             Lines(say, Bucket(_LINES_PER_S, _LINES_AT_ONCE)),
             Lines(warn or say),
             wall,
@@ -99,7 +111,6 @@ class Hub:
         """Commands to the trainer that are not in `commands.jsonl`; it got them by the board."""
         self.command_problem = ""
         """Why the newest one is not."""
-        self._token = config.token or folder.token
         self._failure: BaseException | None = None
         self._learner_rate, self._actor_rate = Rate(), Rate()
         self._began, self._saved_at = time.monotonic(), -math.inf
@@ -118,7 +129,7 @@ class Hub:
         )
         self.loop: asyncio.AbstractEventLoop | None = None
         """The hub's event loop while it serves."""
-        self.remote = RemoteControl(lambda: self._actors.connected(), self.send_command)
+        self.remote = RemoteControl(lambda: self._actors.connected(), self.send_command, self.require)
         """People who watch and steer the actors; for the page, in the hub's loop."""
         self._actors = HubActors(self._hub, self._writer, self.remote, command=self.send_command, changed=self._grant)
         self._watch = BoardWatch(self._board, changed=self._trainer_changed, tick=self._tick, hurry=self._credit_matters)
@@ -127,30 +138,27 @@ class Hub:
         self.app = FastAPI(title="Tandem", docs_url=None, redoc_url=None, openapi_url=None, lifespan=self._lifespan)
         """Mount a page on it before `serve`; the routes of the API are there already."""
         add_routes(self.app, self)
-        self._unknown = UnknownConnections(config.max_unknown_connections, config.timeout_s)
+        self._door = Door(config.max_unknown_connections, config.timeout_s)
+        access = Access(folder, config.token, config.session_hours, wall, say)
+        hosts = HostNames(config.host, config.host_names)
+        self._guard = Guard(self.app, self._actors.serve, access, self._door, hosts, self._audit)
         self._socket = listen(config.host, config.port)
         self.port: int = self._socket.getsockname()[1]
         self._server = self._make_server()
 
     def _make_server(self) -> Server:
         config = self.config
-        if config.certificate is None and config.host not in LOOPBACK:
-            self._hub.say(
-                f"[HUB] listening on {config.host} without a certificate: others on the network can read token and data. "
-                "Give --certificate and --key."
-            )
+        if self._warning:
+            self._hub.say(f"[HUB] {self._warning}")
         settings = guarded(
-            self.app,
-            self._actors.serve,
-            self._token,
-            self._unknown,
+            self._guard,
+            self._door,
+            self._tls,
             ws_max_size=max(GROUP_BYTES, self._hub.record_bytes) + MAX_HEADER + 1024,
             ws_ping_interval=config.ping_s,
             ws_ping_timeout=config.timeout_s,
             lifespan="on",
             timeout_graceful_shutdown=2,
-            ssl_certfile=config.certificate,
-            ssl_keyfile=config.key,
         )
         return Server(settings, self._write_address)
 
@@ -246,20 +254,23 @@ class Hub:
             for actor in actors:
                 actor.send_credit()
 
-    def send_command(self, command: Command, asked_by: str) -> list[str]:
-        """Send a command to the actors and the trainer it is meant for; returns who got it.
+    def send_command(self, command: Command, asker: Asker = HERE) -> list[str]:
+        """Send a command to the actors and the trainer it is meant for; returns who got it. Raises `NotAllowed`.
 
-        Robots first: a stop does not wait for a disk, and a full one does not keep it back.
+        Robots first: a stop does not wait for a disk, and a full one does not keep it back. They are told who gave it by the hub.
         """
+        self.require(asker, right_for(command.command, command.detail), to=command.to, detail=command.detail)
         actors, trainer = [], []
+        named_command = replace(command, detail={**command.detail, "who": asker.who.name})
         if command.command in ACTOR_COMMANDS:
             self.remote.command_passed(command)
             for actor in self._actors.connected():
                 named = command.to in ("all", "actors", actor.hello.name, actor.hello.source)
-                if named and actor.send_command(command):
+                if named and actor.send_command(named_command):
                     actors.append(actor.hello.source)
-        if command.to in ("trainer", "all") and command.command in TRAINER_COMMANDS:
-            self._tell_trainer(command, asked_by)
+        only_robots = command.command == "stop" and command.detail.get("stay") is True
+        if command.to in ("trainer", "all") and command.command in TRAINER_COMMANDS and not only_robots:
+            self._tell_trainer(command, asker.label)
             trainer.append("trainer")
         return [*trainer, *actors]
 
@@ -276,6 +287,13 @@ class Hub:
             self.unwritten_commands += 1
             self.command_problem = f"'{command.command}' was passed on, but is not in {self.folder.commands_file}: {problem}"
             self._hub.say(f"[HUB] {self.command_problem}")
+
+    def require(self, asker: Asker, right: str, **details: Any) -> None:
+        """Raises `NotAllowed`. Either way it is in the audit log."""
+        allowed = asker.who.may(right)
+        self._audit.asked(asker, right, allowed, **details)
+        if not allowed:
+            raise NotAllowed(why_not(asker.who.name, asker.who.role, right))
 
     # ---- what it shows
 
@@ -315,6 +333,7 @@ class Hub:
 
     def status(self) -> HubView:
         now, info, policy = time.monotonic(), self._hub.info, self._hub.policy
+        failed, failed_from = self._guard.failed.recent()
         return HubView(
             run=self._hub.run_id,
             folder=str(self.run),
@@ -327,8 +346,12 @@ class Hub:
             journal=self._journal_view(),
             episodes=_episodes(self.folder.metrics_file),
             actors=len(self._actors.connected()),
-            strangers_turned_away=self._unknown.turned_away,
+            strangers_turned_away=self._door.turned_away,
             unwritten_commands=self.unwritten_commands,
+            failed_logins=failed,
+            failed_logins_from=failed_from,
+            foreign_steps=self._hub.sources.refused,
+            foreign_detail=self._hub.sources.last_refusal,
         )
 
     def _journal_view(self) -> JournalView:

@@ -12,6 +12,8 @@ import contextlib
 import time
 from collections.abc import Callable
 
+from tandem.errors import NotAllowed
+from tandem.link.access import Asker
 from tandem.link.actors import COMMANDS_PER_S, ActorConnection
 from tandem.link.greeting import Objection, objection_to, read_hello
 from tandem.link.guard import Receive, Scope, Send
@@ -52,7 +54,7 @@ class HubActors:
         writer: Writer,
         remote: RemoteControl,
         *,
-        command: Callable[[Command, str], object],
+        command: Callable[[Command, Asker], object],
         changed: Callable[[], None],
     ) -> None:
         self._hub, self._writer, self._remote = hub, writer, remote
@@ -91,16 +93,16 @@ class HubActors:
         await send({"type": "websocket.accept"})
         try:
             async with asyncio.timeout(self._hub.config.timeout_s):
-                hello = await self._greet(receive, send)
+                hello = await self._greet(scope["asker"], receive, send)
         except (TimeoutError, OSError):
             return
         if hello is None:
             return
-        actor = self._admit(hello, scope, send)
+        actor = self._admit(hello, scope["asker"], send)
         sender: asyncio.Task[None] | None = None
         try:  # from here on it counts as connected, so whatever happens it must leave
             self._joined(actor)
-            sender = asyncio.create_task(self._send_all(actor, self._welcome_frame()))
+            sender = asyncio.create_task(self._send_all(actor, self._welcome_frame(actor)))
             await self._receive_all(actor, receive)
         except BadFrame as problem:
             self._hub.events.add("bad_frame", name=hello.name, source=hello.source, problem=str(problem)[:500])
@@ -111,7 +113,7 @@ class HubActors:
                 sender.cancel()
             self._leave(actor)
 
-    async def _greet(self, receive: Receive, send: Send) -> Hello | None:
+    async def _greet(self, asker: Asker, receive: Receive, send: Send) -> Hello | None:
         """The greeting of an actor that may join; any other actor gets the reason."""
         message = await receive()
         if message["type"] != "websocket.receive":
@@ -120,7 +122,7 @@ class HubActors:
         objection = hello if isinstance(hello, Objection) else None
         if isinstance(hello, Hello):
             name, others = hello.name, sum(actor.hello.source != hello.source for actor in self.connected())
-            objection = objection_to(hello, self._hub, others)
+            objection = objection_to(hello, self._hub, others, asker.who.name)
             if objection is None:
                 return hello
         assert objection is not None
@@ -131,10 +133,10 @@ class HubActors:
         await send({"type": "websocket.close", "code": 1008, "reason": code})
         return None
 
-    def _admit(self, hello: Hello, scope: Scope, send: Send) -> ActorConnection:
-        now = time.monotonic()
-        address = ":".join(str(part) for part in scope.get("client") or ())
-        actor = ActorConnection(hello, send, joined_at=now, last_seen=now, address=address)
+    def _admit(self, hello: Hello, asker: Asker, send: Send) -> ActorConnection:
+        now, address = time.monotonic(), asker.address
+        actor = ActorConnection(hello, send, joined_at=now, last_seen=now, address=address, asker=asker)
+        self._hub.audit.asked(asker, "join", True, name=hello.name, source=hello.source)
         before = self._connections.pop(hello.source, None)
         if before is not None:  # the same process over a new connection
             actor.continue_from(before)
@@ -155,9 +157,9 @@ class HubActors:
             actor.send_trouble(Trouble("storage", self.storage_problem[:1000]))
         self._changed()
 
-    def _welcome_frame(self) -> bytes:
+    def _welcome_frame(self, actor: ActorConnection) -> bytes:
         hub = self._hub
-        settings = {**hub.config.actor_settings, "actor_steps": self._writer.accepted}
+        settings = {**hub.config.actor_settings, "actor_steps": self._writer.accepted, "credential": actor.asker.who.name}
         return Welcome(hub.run_id, hub.info.task, hub.policy.version, WINDOW_BYTES, hub.record_bytes, settings).pack()
 
     async def _send_all(self, actor: ActorConnection, welcome: bytes) -> None:
@@ -187,7 +189,8 @@ class HubActors:
             elif isinstance(message, Command):
                 if not actor.commands_left.take():
                     raise BadFrame(f"more than {COMMANDS_PER_S:g} commands a second; is there a loop that sends them?")
-                self._command(message, actor.hello.name)
+                with contextlib.suppress(NotAllowed):  # it is in the audit log
+                    self._command(message, actor.asker)
             elif isinstance(message, Scene | View | Camera):
                 self._remote.receive(actor.hello.source, message)
             else:
@@ -211,10 +214,22 @@ class HubActors:
             raise BadFrame(f"a step of {max(sizes)} bytes; at most {self._hub.record_bytes} for this task")
         if actor.uncommitted_bytes and actor.uncommitted_bytes + size > WINDOW_BYTES:
             raise BadFrame(f"{actor.uncommitted_bytes + size} bytes without waiting for an acknowledgement; at most {WINDOW_BYTES}")
+        self._refuse_foreign(actor, steps)
         actor.last_group = steps.group
         actor.uncommitted_bytes += size
         count = sum(record.seq != EPISODE_END for record in steps.records)
         self._writer.put(Group(actor, steps.group, steps.own, count, size, steps.records))
+
+    def _refuse_foreign(self, actor: ActorConnection, steps: Steps) -> None:
+        """Steps under a source of another credential end the connection: nothing is stored, and nothing is acknowledged as if it were."""
+        sources = self._hub.sources
+        problem = sources.problem(actor.asker.who.name, (record.source for record in steps.records))
+        if problem:
+            actor.foreign += len(steps.records)
+            sources.refuse(len(steps.records), f"actor '{actor.hello.name}' at {actor.address}: {problem}")
+            self._hub.events.add("foreign_steps", name=actor.hello.name, source=actor.hello.source, problem=problem)
+            self._hub.audit.asked(actor.asker, "send steps", False, problem=problem)
+            raise BadFrame(problem)
 
     def _leave(self, actor: ActorConnection) -> None:
         if actor.connected:

@@ -11,8 +11,11 @@ from typing import Any, Protocol
 
 from fastapi import FastAPI, HTTPException, Request
 
+from tandem.errors import NotAllowed
+from tandem.link.access import HERE, Asker
 from tandem.link.fields import COUNT_LIMIT
 from tandem.link.messages import PROTOCOL, Command
+from tandem.link.roles import rights_of
 from tandem.runs.folder import RunFolder
 from tandem.runs.lines import Tail
 from tandem.runs.live import ActorView, ClockView, HubView, LiveView
@@ -37,7 +40,7 @@ class ApiSource(Protocol):
 
     async def findings(self, lang: str = "en") -> dict[str, Any]: ...
 
-    def send_command(self, command: Command, asked_by: str) -> list[str]: ...
+    def send_command(self, command: Command, asker: Asker = HERE) -> list[str]: ...
 
 
 class FindingsCache:
@@ -83,10 +86,17 @@ def add_routes(app: FastAPI, hub: ApiSource) -> None:
             command = Command.from_fields({"to": "all", "detail": {}, **asked})
         except (ValueError, TypeError, RecursionError) as problem:
             raise HTTPException(422, f"not a command: {problem}") from None
-        told = hub.send_command(command, "api")
+        try:
+            told = hub.send_command(command, request.scope["asker"])
+        except NotAllowed as problem:
+            raise HTTPException(403, str(problem)) from None
         return {"told": told} | ({"problem": hub.command_problem} if "trainer" in told and hub.command_problem else {})
 
-    for route in (status, clocks, actors, metrics, events, findings):
+    async def me(request: Request) -> dict[str, Any]:
+        who = request.scope["asker"].who
+        return {"name": who.name, "role": who.role, "may": rights_of(who.role)}
+
+    for route in (status, clocks, actors, metrics, events, findings, me):
         app.add_api_route(f"/api/{route.__name__}", route)
     app.add_api_route("/api/command", command, methods=["POST"])
 

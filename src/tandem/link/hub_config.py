@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ import numpy as np
 
 from tandem.errors import ConfigError
 from tandem.files import Durability
+from tandem.link.audit import Audit
 from tandem.link.hub_events import HubEvents
 from tandem.link.messages import MAX_FRAME
 from tandem.link.published_policy import PublishedPolicy
+from tandem.link.sources import Sources
 from tandem.runs.folder import RunInfo
 from tandem.types import Spec
 
@@ -36,13 +38,19 @@ class HubConfig:
     certificate: Path | None = None
     """TLS certificate; None: no TLS."""
     key: Path | None = None
+    insecure: bool = False
+    """Listen without TLS where other machines can read along."""
+    host_names: Sequence[str] = ()
+    """Names under which the hub answers, beside the address at which a request arrives (`hosts.py`)."""
+    session_hours: float = 12.0
+    """How long a page stays logged in."""
     durability: Durability = "power"
     """What an acknowledged step survives: `power` waits for the disk before each acknowledgement, `process` does not."""
     actor_settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that every actor gets with its welcome (random_steps, seed, ...)."""
     max_actors: int = 64
-    max_unknown_connections: int = 32
-    """Connections that have not shown a token yet."""
+    max_unknown_connections: int = 64
+    """Connections that have not shown a credential yet; half of them from one address. The newest closes the oldest."""
     disk_reserve_mb: float = 500.0
     """Megabytes of the run's disk that are left to checkpoints, policies and commands; below it no step is stored (`disk_reserve`)."""
     ping_s: float = 5.0
@@ -61,6 +69,8 @@ class HubContext:
     """The largest packed step that this run accepts."""
     policy: PublishedPolicy
     events: HubEvents
+    sources: Sources
+    audit: Audit
     say: Callable[[str], None] = lambda line: None
     warn: Callable[[str], None] = lambda line: None
     """For what somebody must see now."""

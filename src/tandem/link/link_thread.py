@@ -191,7 +191,7 @@ class LinkThread:
         assert isinstance(answer, Welcome)
         state, config = self._state, self._config
         if state.spool is None:
-            about = {"run": answer.run, "task": answer.task, "name": config.name, "hub": self.uri}
+            about = {"run": answer.run, "task": answer.task, "name": config.name, "hub": self.uri, "credential": _credential(answer)}
             state.spool = Spool.create(config.spool, self._source, about, limit=config.spool_limit, durability=config.durability)
             state.outbox.add(state.spool, own=True)
         else:
@@ -199,6 +199,9 @@ class LinkThread:
             away, unsent = state.status().away_s, state.kept - state.acknowledged
             self._say(f"[ACTOR] the hub is back after {away:.1f} s; {unsent} steps to send")
         for leftover in leftovers(config.spool, answer.run):
+            if leftover.about.get("credential", _credential(answer)) != _credential(answer):
+                leftover.close()  # the hub takes its steps from an actor with that credential alone
+                continue
             self._say(f"[ACTOR] sending {leftover.size:,} bytes of steps that '{leftover.about.get('name')}' left behind")
             state.outbox.add(leftover, own=False)
         if state.welcome is None:
@@ -360,6 +363,11 @@ class LinkThread:
             state.clock_difference_s,
             state.standing[:MAX_TEXT],
         ).pack()
+
+
+def _credential(welcome: Welcome) -> str:
+    """The name of the credential that the hub knows this actor by."""
+    return str(welcome.settings.get("credential", ""))
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

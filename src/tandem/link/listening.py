@@ -7,15 +7,44 @@ import fcntl
 import os
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import uvicorn
 
 from tandem.errors import ConfigError, HubBusy
+from tandem.link.hosts import is_loopback
 from tandem.runs.folder import RunFolder
 
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+def plaintext_warning(host: str, certificate: Path | None, insecure: bool) -> str:
+    """What a person must know who lets other machines in without TLS; empty where that is not so. Refused unless it was asked for."""
+    if certificate is not None or is_loopback(host):
+        return ""
+    if not insecure:
+        raise ConfigError(
+            f"--host {host} lets other machines in, and without TLS they can read tokens and data, and change them: give --certificate and "
+            "--key (docs/link.md#security), or type --insecure in a network that you trust."
+        )
+    return (
+        f"INSECURE: listening on {host} without TLS. Everybody in this network can read the tokens and move the robot with them. "
+        "Give --certificate and --key."
+    )
+
+
+def server_tls(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
+    """TLS 1.2 or newer; None without a certificate."""
+    if certificate is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as problem:
+        raise ConfigError(f"the certificate {certificate} with the key {key} cannot be used: {problem}") from None
+    return context
 
 
 class Server(uvicorn.Server):

@@ -69,7 +69,7 @@ Pace = Literal["realtime", "fast"]
 WHO = ("policy", "person", "script", "nobody")
 """Who chose the last action; nobody: the robot stands still."""
 STATES = ("running", "paused", "holding", "stopped", "resetting")
-REFUSALS = ("protocol", "task", "spec", "run", "busy", "storage")
+REFUSALS = ("protocol", "task", "spec", "run", "busy", "storage", "source")
 
 
 # ---- greeting

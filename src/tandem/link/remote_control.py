@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tandem.link.access import HERE, Asker
 from tandem.link.actors import ActorConnection
 from tandem.link.commands import COMMANDS
 from tandem.link.fields import BadFrame
@@ -52,11 +53,17 @@ class _Hold:
 class RemoteControl:
     """Watching and steering through the hub.
 
-    `connected` returns the actors that are connected; `send_command` sends a command and returns who got it.
+    `connected` returns the actors that are connected; `send_command` sends a command and returns who got it; `require` raises `NotAllowed`
+    if somebody may not do something. Both write it to the audit log.
     """
 
-    def __init__(self, connected: Callable[[], list[ActorConnection]], send_command: Callable[[Command, str], list[str]]) -> None:
-        self._connected, self._send_command = connected, send_command
+    def __init__(
+        self,
+        connected: Callable[[], list[ActorConnection]],
+        send_command: Callable[[Command, Asker], list[str]],
+        require: Callable[..., None],
+    ) -> None:
+        self._connected, self._send_command, self._require = connected, send_command, require
         self._watched: dict[str, _Watched] = {}
         self._holds: dict[str, _Hold] = {}
         self._next = 0
@@ -99,12 +106,13 @@ class RemoteControl:
 
     # ---- steering
 
-    def take_control(self, page: str, source: str) -> str:
+    def take_control(self, page: str, source: str, asker: Asker = HERE) -> str:
         """Give a page control of an actor. Returns the empty text, or why not.
 
         The actor follows within a control period: its view then names the page as `holder`. If a device on the actor's own machine has
         control already, it keeps it, and the view names that device.
         """
+        self._require(asker, "take_over", to=source, page=page)
         if source not in self.actors():
             return "no such actor"
         if self.holder(source) not in ("", page):
@@ -128,9 +136,10 @@ class RemoteControl:
                     actor.send_control(Control(page, [max(-1.0, min(1.0, float(axis))) for axis in axes], hold.seq))
                 return
 
-    def release_control(self, page: str) -> None:
-        """Give control back to the policy."""
+    def release_control(self, page: str, asker: Asker = HERE) -> None:
+        """Give control back to the policy: a page its own, which needs no right that taking over did not need."""
         for source in [source for source, hold in self._holds.items() if hold.page == page]:
+            self._require(asker, "release", to=source, page=page)
             self._release(source)
 
     def holder(self, source: str) -> str:
@@ -147,7 +156,7 @@ class RemoteControl:
             del self._holds[source]
             self._send_to(source, "release", {"holder": page, "lost": True})
 
-    def command(self, name: str, to: str, detail: dict[str, Any]) -> str:
+    def command(self, name: str, to: str, detail: dict[str, Any], asker: Asker = HERE) -> str:
         """Send a command to the `trainer`, the `actors`, `all`, or one actor by name or source. Returns the empty text, or the problem."""
         if name not in COMMANDS:
             return f"no command '{name}'; there are {', '.join(COMMANDS)}"
@@ -155,7 +164,7 @@ class RemoteControl:
             command = Command.from_fields({"command": name, "to": to, "detail": detail})
         except BadFrame as problem:
             return str(problem)
-        return "" if self._send_command(command, "page") else f"nobody received it: '{to}' is not connected, or does not know '{name}'"
+        return "" if self._send_command(command, asker) else f"nobody received it: '{to}' is not connected, or does not know '{name}'"
 
     # ---- from the hub
 

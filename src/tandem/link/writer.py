@@ -208,6 +208,8 @@ class Writer:
                 self._bad_ends += 1
                 continue
             assert isinstance(end, EpisodeEnd)
+            if end.source != record.source:  # nobody ends, or discards, an episode of another source
+                continue
             rows.append({"time": time.time(), **end.fields()})
             if not end.kept:
                 discarded.append((end.source, end.episode))

@@ -79,11 +79,17 @@ class LearnerArgs(RunArgs):
     port: int = DEFAULT_PORT
     """Port for actors, page and API; 0: any free port."""
     host: str = "127.0.0.1"
-    """Address to listen on. 0.0.0.0 lets other machines in: give a certificate too."""
+    """Address to listen on. 0.0.0.0 lets other machines in, and needs a certificate."""
     certificate: Path | None = None
     """TLS certificate (PEM); actors pass a self-signed one with --ca."""
     key: Path | None = None
     """Private key of the certificate."""
+    insecure: bool = False
+    """Listen without TLS where other machines can read along; without this, that is refused."""
+    host_name: tuple[str, ...] = ()
+    """Names by which others call this machine in their links and --learner options, where that is not its address or its own name."""
+    session_hours: float = 12.0
+    """Hours that a page stays logged in."""
     timeout: float = 10.0
     """Seconds without a message from an actor after which it counts as gone."""
 

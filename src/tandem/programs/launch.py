@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tandem.envs.registry import spec_for
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, PackageMissing
 from tandem.files import DURABILITY_IN_WORDS, private_files
+from tandem.link.listening import plaintext_warning
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
@@ -22,11 +24,25 @@ from tandem.programs.launcher import Launcher, LocalLauncher, Part
 from tandem.programs.page import page_installed
 from tandem.programs.parts import actor_part, hub_part, trainer_part
 from tandem.programs.supervisor import Supervisor
+from tandem.programs.terminal import errors, say
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, plain
 from tandem.runs.loggers import WandB
 
 NO_PAGE = f"no page: {PackageMissing('the page', 'nicegui')}"
+
+
+@dataclass(frozen=True)
+class Listening:
+    """How the hub listens; the names are those of `HubConfig`."""
+
+    host: str = "127.0.0.1"
+    certificate: Path | None = None
+    key: Path | None = None
+    timeout_s: float = 10.0
+    insecure: bool = False
+    host_names: tuple[str, ...] = ()
+    session_hours: float = 12.0
 
 
 @private_files()
@@ -36,7 +52,7 @@ def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Displ
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
     run, config = _prepare(asked, config, path, display, lambda env: _may_move(asked, config, env))
     actors = [actor_part(i, _actor_arguments(asked, config, path, i)) for i in range(asked.actors)]
-    return _run(run, asked, config, display, launcher or LocalLauncher(), actors, host="127.0.0.1")
+    return _run(run, asked, config, display, launcher or LocalLauncher(), actors, Listening())
 
 
 @private_files()
@@ -44,10 +60,17 @@ def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Dis
     """`tandem learner`: hub and trainer on this machine; actors join over the network."""
     if (asked.certificate is None) != (asked.key is None):
         raise ConfigError("--certificate and --key are needed together: one of them is missing")
+    warning = plaintext_warning(asked.host, asked.certificate, asked.insecure)
+    if asked.session_hours <= 0:
+        raise ConfigError(f"--session-hours must be more than 0, got {asked.session_hours}")
     run, config = _prepare(asked, config, path, display)
     display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {run.token_file}")
-    tls = {"certificate": asked.certificate, "key": asked.key}
-    return _run(run, asked, config, display, LocalLauncher(), [], host=asked.host, timeout=asked.timeout, **tls)
+    if warning:
+        say(warning, where=errors)  # also where nothing else is printed
+    listening = Listening(
+        asked.host, asked.certificate, asked.key, asked.timeout, asked.insecure, tuple(asked.host_name), asked.session_hours
+    )
+    return _run(run, asked, config, display, LocalLauncher(), [], listening)
 
 
 def _run(
@@ -57,22 +80,16 @@ def _run(
     display: Display,
     launcher: Launcher,
     actors: Sequence[Part],
-    *,
-    host: str,
-    certificate: Path | None = None,
-    key: Path | None = None,
-    timeout: float = 10.0,
+    listening: Listening,
 ) -> dict[str, Any]:
+    host = listening.host
     display.say(f"durability '{asked.durability}': {DURABILITY_IN_WORDS[asked.durability]}")
     port = asked.port or _free_port(host)  # chosen once: a hub that is started again is found where it was
-    page = f"page: {_page_link(run, host, port, certificate is not None)}" if page_installed() else NO_PAGE
+    page = f"page: {_page_link(run, host, port, listening.certificate is not None)}" if page_installed() else NO_PAGE
     hub = hub_part(
         run.path,
-        host=host,
         port=port,
-        certificate=plain(certificate),
-        key=plain(key),
-        timeout_s=timeout,
+        **plain(listening),
         disk_reserve_mb=asked.disk_reserve_mb,
         durability=asked.durability,
         steps_per_update=config.steps_per_update,

@@ -36,6 +36,7 @@ def dashboard(
     host: str = "127.0.0.1",
     port: int = 0,
     browser: bool = True,
+    insecure: bool = False,
 ) -> None:
     """Open the page of a run: live while it trains, from its folder afterwards.
 
@@ -44,9 +45,10 @@ def dashboard(
         host: Address to listen on, for a run that is over; 0.0.0.0 lets other machines in.
         port: Port to listen on; 0: any free port.
         browser: Open the page in a browser, where there is a screen.
+        insecure: Listen without TLS where other machines can read along; without it that is refused.
     """
     if not page_installed():
         raise PackageMissing("`tandem dashboard`", "nicegui")
     from tandem.dashboard.standalone import show_run
 
-    show_run(run, say, host=host, port=port, browser=browser)
+    show_run(run, say, host=host, port=port, browser=browser, insecure=insecure)

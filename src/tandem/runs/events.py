@@ -26,6 +26,7 @@ EVENTS = {
     "actor_joined": "The hub accepted an actor, for the first time or `again`.",
     "actor_left": "The connection to an actor ended.",
     "refused": "The hub refused an actor: code and reason.",
+    "foreign_steps": "An actor sent steps under a source of another credential; they were refused, and it was disconnected.",
     "bad_frame": "An actor sent something that is not a message of the protocol; it was disconnected.",
     "slowed": "An actor sends more than one actor may; the hub reads it more slowly.",
     "storage_trouble": "The hub cannot write to its disk; actors keep what is not acknowledged.",

@@ -14,7 +14,9 @@ of a run with hub, trainer and actors in processes of their own also
     live.json        the hub's view of 2 seconds ago       hub.json        where the hub listens; hub.lock: held by it
     run_id           globally unique name of the run       token           who has it may talk to the hub (mode 0600)
     spool/           steps that actors have not sent yet   mapping.toml    keys and gamepad of this run, if a person put it there
-    errors/          what ended a part, in its own words
+    errors/          what ended a part, in its own words   access.json     credentials for roles (`link/access.py`), mode 0600
+    audit.jsonl      who gave which command, from where     sessions.json   pages that are logged in, mode 0600
+    sources.jsonl    which credential brought which source
 
 `RunFolder` has the paths: no other module spells these names. On a full disk lines of metrics, events and the log are missing;
 checkpoints and policies are tried again later (`Campaign.storing`).
@@ -82,6 +84,8 @@ class RunFolder:
         self.commands_file, self.episodes_file = path / "commands.jsonl", path / "episodes.jsonl"
         self.live_file, self.hub_file, self.hub_lock = path / "live.json", path / "hub.json", path / "hub.lock"
         self.run_id_file, self.token_file = path / "run_id", path / "token"
+        self.access_file, self.sessions_file = path / "access.json", path / "sessions.json"
+        self.audit_file, self.sources_file = path / "audit.jsonl", path / "sources.jsonl"
         self.mapping_file, self.page_storage = path / "mapping.toml", path / ".page"
         self.spool, self.broken, self.tensorboard, self.videos = (path / name for name in ("spool", "broken", "tensorboard", "videos"))
         self._began = time.monotonic()

@@ -76,8 +76,15 @@ class HubView(_View):
     actors: int = 0
     """Connected ones."""
     strangers_turned_away: int = 0
+    """Connections that showed no credential, and were closed."""
     unwritten_commands: int = 0
     """Commands that the trainer got although they could not be written to their file."""
+    failed_logins: int = 0
+    """Wrong tokens within the last ten minutes, and the address that most of them came from."""
+    failed_logins_from: str = ""
+    foreign_steps: int = 0
+    """Steps that were refused because they came under a source of another credential, and the last such refusal."""
+    foreign_detail: str = ""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -107,6 +114,10 @@ class ActorView(_View):
     stored: int = 0
     rejected: int = 0
     last_rejection: str = ""
+    credential: str = ""
+    """The name of the credential that it has shown."""
+    foreign: int = 0
+    """Steps that it sent under a source of another credential; they were refused."""
     last_seen_s: float = 0.0
     connected_s: float = 0.0
     slowed: int = 0

@@ -50,6 +50,7 @@ class Page {
       this.view = null;
       this.wire("off", "no connection");
       this.showWho();
+      this.checkSession();
       setTimeout(() => this.connect(), 1000);
     };
     this.socket = socket;
@@ -109,6 +110,7 @@ class Page {
     this.id = hello.page;
     this.helloMessage = hello;
     this.live = hello.live;
+    this.identify(hello.me);
     text("task", hello.task);
     text("run", hello.run.split("/").at(-1));
     $("run").title = hello.run;
@@ -127,6 +129,40 @@ class Page {
     text("over-learner", hello.ppo ? "iteration" : "learner step");
     this.opened = true;
     this.look();
+  }
+
+  // ---- who is at this page, and what they may do
+
+  identify(me) {
+    this.me = me;
+    text("me", `${me.name} · ${me.role}`);
+    $("me").hidden = $("logout").hidden = false;
+    $("role-note").hidden = !this.live || this.may("take_over");
+    text("role-note", `You are here as ${me.role}: you may stop the robot. Taking over, verdicts and letting it move again need an operator.`);
+    for (const button of document.querySelectorAll("[data-run]")) this.offer(button, button.dataset.run);
+    this.offer($("stop-run"), "end_run");
+  }
+
+  may(right) {
+    return this.me?.may.includes(right) ?? false;
+  }
+
+  /** Why this page may not; empty if it may. */
+  refusal(right) {
+    return this.may(right) ? "" : `You are here as ${this.me?.role}: that needs ${right === "end_run" ? "an admin" : "an operator"}.`;
+  }
+
+  /** Enable a button, or disable it and say why. */
+  offer(button, right, possible = true) {
+    button.dataset.title ??= button.title;
+    button.disabled = !possible || !this.may(right);
+    button.title = this.refusal(right) || button.dataset.title;
+  }
+
+  /** The session may have ended: then only a new login helps, and the hub answers with the form for it. */
+  async checkSession() {
+    const answer = await fetch("/api/me").catch(() => null);
+    if (answer?.status === 401) location.reload();
   }
 
   // ---- views
@@ -279,8 +315,8 @@ class Page {
     $("go").firstChild.textContent = stands ? "Continue " : "Pause ";
     $("take").classList.toggle("mine", mine);
     $("take").firstChild.textContent = mine ? "Release " : "Take over ";
-    $("take").disabled = !this.source || name === "ANOTHER PAGE";
-    for (const id of ["go", "success", "failure", "discard"]) $(id).disabled = !this.source;
+    this.offer($("take"), "take_over", this.source && name !== "ANOTHER PAGE");
+    for (const [id, right] of Object.entries({ go: stands ? "resume" : "pause", success: "label", failure: "label", discard: "record" })) this.offer($(id), right, !!this.source);
   }
 
   showHand() {
@@ -300,6 +336,7 @@ class Page {
     for (const button of document.querySelectorAll("[data-record]")) button.onclick = () => this.record(button.dataset.record);
     for (const button of document.querySelectorAll("[data-run]")) button.onclick = () => this.command({ do: "run", command: button.dataset.run });
     $("stop-run").onclick = () => this.stopRun();
+    $("logout").onclick = () => fetch("/logout", { method: "POST", redirect: "manual" }).then(() => location.reload());
     for (const button of document.querySelectorAll("[data-over]")) {
       button.onclick = () => this.over(button.dataset.over);
       button.onkeydown = (event) => { // arrows move within a group of radio buttons
@@ -322,6 +359,8 @@ class Page {
   /** A command by key, gamepad button or click; the names are those of the mapping file. */
   ask(command) {
     const mine = this.input.holding;
+    const right = { take: "take_over", pause: "pause", success: "label", failure: "label", discard: "record" }[command];
+    if (right && this.refusal(right)) { this.notify(this.refusal(right)); return; }
     if (command === "take") this.take(!mine);
     else if (command === "let_go") this.take(false);
     else if (command === "stop") this.halt();
@@ -455,7 +494,7 @@ class Page {
     this.words(state);
     this.advice(state);
     this.recording(state.recording);
-    $("pause").disabled = clocks.phase === "paused";
+    this.offer($("pause"), "pause", clocks.phase !== "paused");
     this.showWho();
   }
 
@@ -540,7 +579,7 @@ class Page {
     $("record-progress").value = status.kept;
     for (const button of document.querySelectorAll("[data-record]")) {
       const what = button.dataset.record, possible = this.helloMessage.record_phases[what].includes(status.phase);
-      button.disabled = !possible || (what === "keep" && !this.view?.success);
+      this.offer(button, "record", possible && !(what === "keep" && !this.view?.success));
     }
   }
 

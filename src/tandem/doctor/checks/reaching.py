@@ -117,5 +117,20 @@ def clocks_differ(records: Records) -> Finding | None:
     return Finding("clocks_differ", NOTE, {"difference": Seconds(abs(furthest[0])), "actor": furthest[1]})
 
 
+def foreign_steps(records: Records) -> Finding | None:
+    """Steps under a source that belongs to another credential."""
+    if records.live is None or not records.live.status.foreign_steps:
+        return None
+    status = records.live.status
+    return Finding("foreign_steps", PROBLEM, {"steps": status.foreign_steps, "detail": status.foreign_detail or None})
+
+
+def failed_logins(records: Records) -> Finding | None:
+    if records.live is None or not records.hub_fresh or records.live.status.failed_logins < limits.FAILED_LOGINS:
+        return None
+    status = records.live.status
+    return Finding("failed_logins", WARNING, {"times": status.failed_logins, "host": status.failed_logins_from or None})
+
+
 def _actors(records: Records) -> list[ActorView]:
     return records.live.connected if records.live is not None and records.hub_fresh else []

@@ -1,0 +1,127 @@
+"""Pages of people with different roles, and pages that are open only by name: the hub with its page, over real sockets."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from tandem.dashboard.socket import FIRST_WORD_S, MAX_PAGES
+from tandem.link.access import AccessFile
+from tandem.runs.folder import RunFolder
+from tandem.types import Continuous, Entry, Spec
+from tests.dashboard.page_samples import Visitor, logged_in
+from tests.waiting import wait_for
+
+SPEC = Spec("toy", {"q": Entry((2,))}, (Continuous("force", 1),), 10, 100)
+SERVE = """
+import sys
+from pathlib import Path
+from tandem.link.hub import Hub
+from tandem.dashboard.mount import mount_on_hub
+hub = Hub(Path(sys.argv[1]))
+mount_on_hub(hub, print)
+hub.serve()
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A hub with its page, and nothing else."""
+    run = RunFolder.create(tmp_path_factory.mktemp("page") / "run", "recording", {}, SPEC).path
+    process = subprocess.Popen([sys.executable, "-c", SERVE, str(run)])
+    try:
+        wait_for(lambda: (run / "hub.json").exists(), 30, "the hub listens")
+        yield run
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def address(run: Path) -> str:
+    return json.loads((run / "hub.json").read_text())["address"]
+
+
+def page(address: str, cookie: str) -> ClientConnection:
+    headers = {"Cookie": cookie, "Origin": f"http://{address}"}
+    return connect(f"ws://{address}/page/socket", additional_headers=headers, proxy=None, open_timeout=20)
+
+
+def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    while True:
+        message = json.loads(socket.recv(timeout=15))
+        if message["kind"] == kind:
+            return message
+
+
+def answer(socket: ClientConnection, **message: Any) -> str:
+    socket.send(json.dumps({**message, "number": 1}))
+    return told(socket, "answer")["problem"]
+
+
+def test_a_viewers_page_may_stop_and_nothing_more(run: Path, address: str) -> None:
+    cookie = logged_in(address, AccessFile(RunFolder(run)).add("looks on", "viewer"))
+    with page(address, cookie) as socket:
+        assert told(socket, "hello")["me"] == {"name": "looks on", "role": "viewer", "may": ["ask_how_it_is", "see", "watch", "stop_robot"]}
+        socket.send(json.dumps({"do": "look", "source": "actor-x", "visible": True}))
+        for command in ("resume", "pause", "label", "record"):
+            assert "is a viewer and may not" in answer(socket, do="robot", command=command), command
+        for command in ("pause", "resume", "checkpoint", "evaluate", "stop"):
+            assert "is a viewer and may not" in answer(socket, do="run", command=command), command
+        assert "may not take over" in answer(socket, do="take")
+        assert "nobody received it" in answer(socket, do="robot", command="stop", detail={"stay": True})  # allowed; there is no robot
+
+
+def test_a_page_is_closed_when_its_credential_is_revoked(run: Path, address: str) -> None:
+    known = AccessFile(RunFolder(run))
+    cookie = logged_in(address, known.add("for a while", "operator"))
+    with page(address, cookie) as socket:
+        told(socket, "hello")
+        known.revoke("for a while")
+        began = time.monotonic()
+        with pytest.raises(ConnectionClosed, match="has ended"):
+            while True:
+                socket.recv(timeout=5)
+        assert time.monotonic() - began < 2.5
+
+
+def test_half_open_pages_make_room_and_are_closed(run: Path, address: str) -> None:
+    """Defect 10: 50 pages that never said a word kept everyone else out for ever."""
+    cookie = logged_in(address, (run / "token").read_text().strip())
+    with contextlib.ExitStack() as opened:
+        for _ in range(MAX_PAGES):
+            opened.enter_context(page(address, cookie))
+        with page(address, cookie) as socket:
+            assert told(socket, "hello")["page"]
+            socket.send(json.dumps({"do": "look", "source": "", "visible": True}))
+            wait_for(lambda: told(socket, "state")["pages"] == 1, FIRST_WORD_S + 10, "those that said nothing are closed")
+
+
+def test_a_browser_shows_who_you_are_and_offers_what_you_may(run: Path, address: str, browser: Any) -> None:
+    token = AccessFile(RunFolder(run)).add("anna", "viewer")
+    context = browser.new_context()
+    visitor = Visitor(context, f"http://{address}/?token={token}")
+    visitor.until("document.getElementById('me').textContent === 'anna · viewer'")
+    assert "need an operator" in visitor.tab.inner_text("#role-note")
+    visitor.until("document.getElementById('take').disabled && document.getElementById('stop-run').disabled")
+    assert visitor.tab.is_enabled("#halt") and "needs an operator" in (visitor.tab.get_attribute("#take", "title") or "")
+    visitor.tab.click("#logout")
+    visitor.tab.wait_for_selector("#token")
+    [cookie] = context.cookies()[:1] or [{"value": ""}]
+    request = urllib.request.Request(
+        f"http://{address}/api/me", headers={"Cookie": f"tandem_{address.rpartition(':')[2]}={cookie['value']}"}
+    )
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(request, timeout=5)
+    assert not visitor.errors, visitor.errors
+    context.close()
