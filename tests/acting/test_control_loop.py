@@ -205,7 +205,7 @@ def test_a_stop_halts_first_is_then_on_the_disk_and_only_then_said(monkeypatch: 
 
         monkeypatch.setattr(run.latch, "hold", hold_slowly)
         say = run.lines.append
-        run.loop._say._say = lambda line: (order.append("said"), say(line))
+        monkeypatch.setattr(run.loop._say, "_say", lambda line: (order.append("said"), say(line)))
         run.command("stop", stay=True, who="Ada")
         wait_for(lambda: run.link.standing, what="the stop")
         assert order[:3] == ["halt", "written", "said"]

@@ -42,6 +42,7 @@ from tandem.link.messages import (
     parse_policy,
 )
 from tandem.link.steps import EPISODE_END, MAX_RECORDS, Record, Steps
+from tandem.printable import printable
 
 ALL_KINDS = (*FROM_ACTOR, *FROM_HUB, "episode_end")
 HELLO = Hello(PROTOCOL, "toy", SPEC.hash, json.loads(json.dumps(SPEC.to_json())), "left", "actor-1", "fast", 8, "")
@@ -90,7 +91,7 @@ def test_steps_come_back_in_order_with_their_sources() -> None:
     assert isinstance(back, Steps) and (back.group, back.own, list(back.records)) == (7, True, STEPS.records)
 
 
-names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).map(printable)  # what is not is replaced on arrival
 
 
 @given(st.lists(st.builds(Record, names, st.integers(-1, COUNT_LIMIT - 1), st.binary(max_size=50)), min_size=1, max_size=MAX_RECORDS))

@@ -26,7 +26,7 @@ from tests.waiting import wait_for
 HERE = Path(__file__).parent
 PERIOD_S = 0.05
 STALL_S = 0.5
-TESTER = Asker(Who("a test", "operator"))
+TESTER = Asker(Who("Ada", "operator"))
 
 
 class Site:
@@ -111,7 +111,7 @@ def test_a_stopped_robot_whose_actor_was_killed_moves_only_after_resume(sites: C
     site.start_actor()
     site.moves()
     assert "no watchdog process can halt" in site.log.read_text(), "what cannot be done is said at the start"
-    site.tell("stop", stay=True, who="Ada")
+    site.tell("stop", stay=True, who="somebody else")  # the hub says who it was
     wait_for(lambda: len(site.lines("halt")) == 1, what="the halt")
     wait_for(site.standing, what="the hub to know why")
     assert site.lines("halt")[0] >= site.lines("action")[-1], "no action after it"
