@@ -62,7 +62,7 @@ def test_nothing_pushes_further_against_a_force_that_is_large_enough() -> None:
 
 
 def test_the_tasks_own_limits_fit_their_specs_and_change_nothing_in_the_middle() -> None:
-    for task in ("reach", "gear_assembly"):
+    for task in ("reach", "gear_assembly", "gear_pick_assembly", "gear_lift_threeway"):
         settings = settings_for(task, realtime=True)
         assert settings.speed and settings.low and settings.position
         env = make(task)
