@@ -1,6 +1,6 @@
 """Do the pick tasks need a careful hand, and touch? Measured with hand-written behaviours, without learning.
 
-python -m benchmarks.pick_calibration [--episodes 300] [--quick] [--json]
+python -m benchmarks.pick_calibration [--episodes 100] [--quick] [--json]
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ TARGETS = {
 }
 
 
-def main(episodes: int = 300, quick: bool = False, json: bool = False) -> None:
+def main(episodes: int = 100, quick: bool = False, json: bool = False) -> None:
     """Calibration of the pick tasks.
 
     Args:

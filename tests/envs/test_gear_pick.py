@@ -41,7 +41,7 @@ def test_a_careful_grasp_lifts_the_gear() -> None:
 
 
 def test_a_careless_grasp_does_not() -> None:
-    assert grasp_off_by(8 * MM, 6).sum() == 0
+    assert grasp_off_by(8 * MM, 4).sum() == 0
 
 
 def test_at_the_true_pose_it_is_carried_and_put_on() -> None:
@@ -138,18 +138,19 @@ def test_expert_and_corrector_speak_the_mode_of_the_task(mode: Mode) -> None:
     for hand in (PickExpert("lift", mode, 0), PickCorrector("lift", mode, 0)):
         action, intervened = hand.decide(alone)
         assert intervened and ActionLayout.of(task.spec).valid(action[None]).all() and action.dtype == np.float32
-    assert pick_distance(alone) > 0.05
 
 
 def test_the_corrector_needs_no_memory_to_lift_the_gear() -> None:
     env, _ = started(1, goal="lift", mode="delta")
-    observation, hand = env.reset(seed=2)[0], PickCorrector("lift", "delta", 0)
+    observation, hand, far = env.reset(seed=2)[0], PickCorrector("lift", "delta", 0), []
     for _ in range(80):
-        action = hand.decide({name: values[0] for name, values in observation.items()})[0]
+        alone = {name: values[0] for name, values in observation.items()}
+        far.append(pick_distance("lift", alone))
+        action = hand.decide(alone)[0]
         observation, _, terminated, _, info = env.step(action[None])
         if terminated[0]:
             break
-    assert info["success"][0]
+    assert info["success"][0] and far[0] > 0.15 and far[-1] < 0.02
 
 
 @pytest.mark.parametrize("goal", ["assembly", "lift"])

@@ -99,7 +99,7 @@ def _picks() -> dict[str, Registered]:
             _BOTH,
             camera="close",
             expert=_late("gear_pick.expert:PickExpert", goal, mode),
-            distance=_late("gear_pick.expert:pick_distance"),
+            distance=_late("gear_pick.expert:pick_distance", goal),
             corrector=_late("gear_pick.expert:PickCorrector", goal, mode),
             limits=_late("gear_pick.task:pick_limits"),
         )
@@ -120,7 +120,6 @@ TASKS: dict[str, Registered] = {
         limits=_late("gear_assembly.task:gear_limits"),
         practice=True,
     ),
-    **_picks(),
     "reach": Registered(
         _late("reach:Reach"),
         "bring the tool to a ball in the air; trains in seconds",
@@ -130,6 +129,7 @@ TASKS: dict[str, Registered] = {
         distance=_late("reach:reach_distance"),
         limits=_late("reach:reach_limits"),
     ),
+    **_picks(),
     "cartpole": Registered(_late("cartpole:CartPole"), "keep a pole upright on a cart; PPO solves it in seconds", camera="front"),
     "recall": Registered(
         _late("recall:Recall"), "go to the corner where a lamp was lit a while ago; only a policy with memory can", camera="front"

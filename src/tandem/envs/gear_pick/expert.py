@@ -2,7 +2,7 @@
 
 The demonstrator looks roughly, grasps, tugs to see whether the gear comes along, and when it does not, opens and tries again with more
 care: one of three first grasps is careless, so that failed grasps and opening are demonstrated too. On the peg it is the demonstrator
-of the gear assembly, which finds its way by searching.
+of the gear assembly, which finds its way by searching. In one of ten episodes it lets go before the gear is seated, sometimes too early.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tandem.envs.gear_assembly.board import DEGREE, MM
 from tandem.envs.gear_assembly.expert import GearExpert, by_touch
 from tandem.envs.gear_assembly.scene import Geometry
 from tandem.envs.gear_pick.scene import TABLE
-from tandem.envs.gear_pick.task import CONTROL, Goal
+from tandem.envs.gear_pick.task import CONTROL, Goal, PickOptions
 from tandem.envs.gripper import CLOSE, HOLD, OPEN, Mode, said
 from tandem.types import Observation
 
@@ -41,10 +41,12 @@ def in_the_hand(observation: Observation) -> Observation:
     }
 
 
-def pick_distance(observation: Observation) -> float:
-    """How far from done it looks (m): the tool from the gear, and the gear from its seat."""
-    gear = observation["tcp_pose"][:3] + observation["gear_offset"]
-    return float(np.linalg.norm(observation["gear_offset"]) + np.hypot(*gear[:2]) + abs(gear[2]))
+def pick_distance(goal: Goal, observation: Observation) -> float:
+    """How far from done it looks (m): the tool from the gear, and the gear from its seat or from its height."""
+    offset = observation["gear_offset"].astype(float)
+    x, y, z = observation["tcp_pose"][:3] + offset
+    left = np.hypot(x, y) + abs(z) if goal == "assembly" else max(0.0, PickOptions().lift + TABLE - z)
+    return float(np.linalg.norm(offset) + left)
 
 
 def pick_by_touch(goal: Goal, observation: Observation, aim: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -114,6 +116,8 @@ class PickExpert:
         self.grasps = 0
         """Begun in this episode."""
         self._take_aim(careless=draw.uniform() < 1 / 3)
+        self._lets_go_at = draw.uniform(6, 18) * MM if draw.uniform() < 0.1 else -np.inf
+        """Height over the board at which it takes the gear to be as good as seated; above the neighbours' tops that loses it."""
 
     def _take_aim(self, careless: bool) -> None:
         """Where it takes the hub to be, for the grasp that comes; a careless one is off by a third of the hub or more, or too high."""
@@ -171,6 +175,11 @@ class PickExpert:
                 self._to("let go")
             elif risen > 5 * MM:
                 self._to("carry")
+        elif stage == "carry" and self._over_the_peg(pose[:2] + gear[:2]) and pose[2] + gear[2] < self._lets_go_at:
+            self._to("leave")
+        elif stage == "leave" and self._since > 6:  # it did not slide down by itself
+            self._lets_go_at = -np.inf
+            self._to("carry")
         elif stage == "let go" and self._since > 3 and -gear[2] > _ABOVE - 6 * MM:
             self._take_aim(careless=False)
 
@@ -187,7 +196,7 @@ class PickExpert:
         elif self._stage == "descend":
             target[:2] += over[:2]
             target[2] += np.clip(over[2], -5 * MM, 5 * MM)
-        elif self._stage == "close":
+        elif self._stage in ("close", "leave"):
             target += observation["command_offset"]  # stays where it is
         elif self._stage == "tug":
             target[2] += 3 * MM
