@@ -68,9 +68,9 @@ def at_true_pose(env: BatchEnv) -> Controller:
     """Straight insertion with knowledge of the hidden errors of the episode."""
     task = env.task
     assert isinstance(task, GearAssembly)
-    error, yaw = task.measured_error[:, :2], task.measured_error[:, 3]
+    error, yaw = task.board.measured_error[:, :2], task.board.measured_error[:, 3]
     turn = np.stack([np.stack([np.cos(yaw), np.sin(yaw)], -1), np.stack([-np.sin(yaw), np.cos(yaw)], -1)], 1)
-    return insert_at(-np.einsum("nij,nj->ni", turn, error), task.phase - yaw - task.memory()["measured_phase"])
+    return insert_at(-np.einsum("nij,nj->ni", turn, error), task.board.phase - yaw - task.memory()["measured_phase"])
 
 
 def memoryless(env: BatchEnv) -> Controller:

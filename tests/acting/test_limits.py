@@ -100,7 +100,7 @@ def test_a_caller_without_a_rhythm_is_held_to_the_control_period() -> None:
 
 
 def test_the_tasks_own_limits_fit_their_specs_and_change_nothing_in_the_middle() -> None:
-    for task in ("reach", "gear_assembly"):
+    for task in ("reach", "gear_assembly", "gear_pick_assembly", "gear_lift_threeway"):
         env = make(task)
         spec = env.get_wrapper_attr("task_spec")
         settings = settings_for(task, spec, realtime=True)

@@ -7,9 +7,10 @@ from gymnasium.vector import AutoresetMode
 from benchmarks.gear_calibration import at_true_pose, insert_at, press, run
 from tandem.envs.batch import BatchEnv
 from tandem.envs.gear_assembly import GearAssembly
+from tandem.envs.gear_assembly.board import meshing_angle
 from tandem.envs.gear_assembly.expert import GearExpert
 from tandem.envs.gear_assembly.scene import NEIGHBOURS, PITCH
-from tandem.envs.gear_assembly.task import CONTROL, MM, GearOptions, meshing_angle
+from tandem.envs.gear_assembly.task import CONTROL, MM, GearOptions
 from tandem.envs.registry import make, make_env
 from tandem.programs.record import play_episode
 
@@ -102,22 +103,22 @@ def test_what_is_hidden_does_not_show_before_contact() -> None:
     first, second = GearAssembly(), GearAssembly()
     a, b = BatchEnv(first, 1), BatchEnv(second, 1)
     a.reset(seed=9), b.reset(seed=9)
-    assert np.abs(first.measured_error).max() > 0 and np.array_equal(first.measured_error, second.measured_error)
+    assert np.abs(first.board.measured_error).max() > 0 and np.array_equal(first.board.measured_error, second.board.measured_error)
     assert not any("error" in name or "true" in name for name in first.spec.observation)
     seen = np.concatenate([v.ravel() for v in a.step(np.zeros((1, 6)))[0].values()])
-    assert not np.isin(np.float32(first.measured_error[0]), seen).any()
+    assert not np.isin(np.float32(first.board.measured_error[0]), seen).any()
 
 
 def test_hidden_errors_stay_in_their_ranges_and_fill_them() -> None:
     task = GearAssembly()
     BatchEnv(task, 400).reset(seed=0)
-    options, error = task.options, task.measured_error
+    options, error = task.options, task.board.measured_error
     radius = np.hypot(error[:, 0], error[:, 1])
     assert radius.max() <= options.measured_xy_error
     # uniform in the disc: half of the points lie beyond 1/sqrt(2) of the radius
     assert 0.4 < (radius > options.measured_xy_error / np.sqrt(2)).mean() < 0.6
     assert np.abs(error[:, 2]).max() <= options.measured_z_error and np.abs(error[:, 3]).max() <= options.measured_yaw_error
-    phase = task.memory()["measured_phase"] - task.phase + error[:, 3]
+    phase = task.memory()["measured_phase"] - task.board.phase + error[:, 3]
     assert 0.2 * PITCH < np.abs(phase).max() <= 0.25 * PITCH + 1e-12
 
 

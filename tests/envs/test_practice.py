@@ -31,7 +31,7 @@ def at_level(level: float, rows: int = 16) -> tuple[BatchEnv, GearAssembly]:
 @pytest.mark.parametrize("level", [0.0, 0.2, ON_THE_PEG])
 def test_on_the_peg_nothing_is_left_to_do_but_to_push(level: float) -> None:
     env, task = at_level(level)
-    assert not task.measured_error.any()
+    assert not task.board.measured_error.any()
     down = np.zeros((16, 6))
     down[:, 2] = -1
     seated = np.zeros(16, bool)
@@ -45,7 +45,7 @@ def test_beyond_the_peg_every_range_widens_to_the_tasks_own() -> None:
     half = (1 + ON_THE_PEG) / 2
     _, task = at_level(half)
     # the same draws, half as wide
-    np.testing.assert_allclose(task.measured_error, 0.5 * hard.measured_error, atol=1e-12)
+    np.testing.assert_allclose(task.board.measured_error, 0.5 * hard.board.measured_error, atol=1e-12)
 
 
 def test_the_start_rises_with_the_level() -> None:

@@ -132,6 +132,8 @@ def test_discrete_actions_and_missing_experts_are_refused() -> None:
     [
         ("reach", "bb6912ece5cdee39"),
         ("gear_assembly", "0d9dfea4c7a7c9c3"),
+        ("gear_pick_assembly", "4d8350192aeca89a"),
+        ("gear_lift_threeway", "a06a42eea26f260d"),
         ("cartpole", "837a854e52303c5b"),
         ("recall", "8ccb10ac9a9849de"),
         ("HalfCheetah-v4", "502610b942012041"),

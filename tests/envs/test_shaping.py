@@ -93,7 +93,7 @@ def test_a_gear_straight_over_the_peg_owes_the_way_down_and_the_phase() -> None:
     # 20 mm over the tip, which is 20.5 mm over the board: 40.5 of 80 mm
     assert np.allclose(cost("insertion"), 40.5 / 80, atol=1e-3)
     # not turned against the board: the angle at which it would mesh is its whole error, up to half a pitch
-    assert np.allclose(cost("phase"), np.abs(task.phase) / (PITCH / 2), atol=1e-3) and cost("phase").max() > 0.5
+    assert np.allclose(cost("phase"), np.abs(task.board.phase) / (PITCH / 2), atol=1e-3) and cost("phase").max() > 0.5
 
 
 def test_tilt_and_turn_are_told_apart() -> None:
@@ -101,7 +101,7 @@ def test_tilt_and_turn_are_told_apart() -> None:
     tilted, cost = started(options)
     assert cost("alignment").min() > 0.005 and cost("alignment").max() <= np.sqrt(2) * 3 / 20 + 1e-3
     # tilt about x and y turns nothing about the peg's axis, up to second order
-    assert np.allclose(cost("phase"), np.abs(tilted.phase) / (PITCH / 2), atol=0.02)
+    assert np.allclose(cost("phase"), np.abs(tilted.board.phase) / (PITCH / 2), atol=0.02)
 
 
 def test_beside_the_peg_going_down_does_not_pay() -> None:

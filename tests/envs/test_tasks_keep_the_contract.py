@@ -1,4 +1,5 @@
 from tandem.envs.gear_assembly import GearAssembly
+from tandem.envs.gear_pick import GearPick
 from tandem.envs.reach import Reach
 from tandem.envs.task import Task
 from tandem.testing import TaskContract
@@ -12,3 +13,26 @@ class TestReach(TaskContract):
 class TestGearAssembly(TaskContract):
     def make_task(self) -> Task:
         return GearAssembly()
+
+
+class TestGearPickAssembly(TaskContract):
+    steps, idle = 20, 5
+
+    def make_task(self) -> Task:
+        return GearPick("assembly", "absolute")
+
+
+class TestGearLiftByChoices(TaskContract):
+    """A gripper with choices: close, hold, open."""
+
+    steps, idle = 14, 5
+
+    def make_task(self) -> Task:
+        return GearPick("lift", "three-way")
+
+
+class TestGearLiftBySteps(TaskContract):
+    steps, idle = 14, 5
+
+    def make_task(self) -> Task:
+        return GearPick("lift", "delta", reward="dense")

@@ -85,11 +85,14 @@ class Impedance:
     torque_limit: float = 3.0
 
 
-def add_arm(spec: mujoco.MjSpec) -> mujoco.MjsBody:
-    """Put the arm at the world's origin; returns the hand, whose frame is at the fingertips with z along the approach."""
+def add_arm(spec: mujoco.MjSpec, *, fingers: bool = True) -> mujoco.MjsBody:
+    """Put the arm at the world's origin; returns the hand, whose frame is at the fingertips with z along the approach.
+
+    `fingers` draws a pair that cannot move; a `Gripper` brings its own.
+    """
     body = spec.worldbody.add_body(name="base")
     for shape in _LOOKS[0]:
-        _draw(body, *shape)
+        draw(body, *shape)
     for index, link in enumerate(LINKS, start=1):
         body = body.add_body(
             name=f"link{index}",
@@ -112,14 +115,14 @@ def add_arm(spec: mujoco.MjSpec) -> mujoco.MjsBody:
             actfrclimited=True,
         )
         for shape in _LOOKS[index]:
-            _draw(body, *shape)
+            draw(body, *shape)
     # the hand is mounted at -45 degrees, which makes its axes those of the base in the rest posture
     hand = body.add_body(
         name="hand", pos=[0, 0, FLANGE], quat=[np.cos(-np.pi / 8), 0, 0, np.sin(-np.pi / 8)], gravcomp=1, mass=HAND_MASS,
         ipos=[-0.01, 0, 0.03], inertia=[0.001, 0.0025, 0.0017], explicitinertial=True,
     )  # fmt: skip
-    for shape in _HAND_LOOKS:
-        _draw(hand, *shape)
+    for shape in _HAND_LOOKS + (_FIXED_FINGERS if fingers else ()):
+        draw(hand, *shape)
     return hand.add_body(name="fingertips", pos=[0, 0, FINGERTIP], gravcomp=1)
 
 
@@ -159,7 +162,7 @@ class ControlLimits:
 class CartesianControl:
     """Turns actions into a commanded pose for N simulations and simulates the control period.
 
-    A policy of fewer than six axes leaves the others where the episode started.
+    A policy of fewer than six axes leaves the others where the episode started. The six actuators are the first of the model.
     """
 
     def __init__(self, limits: ControlLimits) -> None:
@@ -172,22 +175,27 @@ class CartesianControl:
 
     def bind(self, batch: mujoco.batch.Batch) -> None:
         self._batch = batch
-        self.pose = batch.bind("actuator_length")
-        self.velocity = batch.bind("actuator_velocity")
+        self.pose = batch.bind("actuator_length")[:, :6]
+        self.velocity = batch.bind("actuator_velocity")[:, :6]
         self._ctrl = batch.bind("ctrl")
         self.command = np.zeros((batch.nsim, 6))
 
     def start(self, rows: Rows) -> None:
         """Hold still: the command is where the tool is."""
         self.command[rows] = self.pose[rows]
-        self._ctrl[rows] = self.command[rows]
+        self._ctrl[rows, :6] = self.command[rows]
 
-    def advance(self, rows: Rows, action: np.ndarray) -> np.ndarray:
-        """One control period; returns the sensor readings after each substep (n, substeps, nsensordata)."""
+    def advance(self, rows: Rows, action: np.ndarray, hand: np.ndarray | None = None) -> np.ndarray:
+        """One control period; returns the sensor readings after each substep (n, substeps, nsensordata).
+
+        `hand` (n, substeps, k) are the commands of the actuators that follow the arm's six, where the model has any.
+        """
         last = self.command[rows]
         target = self.target(last, self.pose[rows], action)
         control = last[:, None] + (target - last)[:, None] * self._ramp
         self.command[rows] = target
+        if hand is not None:
+            control = np.concatenate([control, hand], axis=-1)
         readings = self._batch.rollout(self.limits.substeps, control=control, record=("sensordata",), ids=ids(rows))["sensordata"]
         # pose, velocity and the frame sensors at the new state; the forces stay those of the last substep
         self._batch.forward(ids(rows), stage=mujoco.mjtStage.mjSTAGE_VEL)
@@ -243,7 +251,7 @@ _CAPSULE, _CYLINDER, _BOX, _SPHERE = (
 )  # fmt: skip
 
 
-def _draw(body: mujoco.MjsBody, kind: mujoco.mjtGeom, place: tuple[float, ...], size: tuple[float, ...], colour: tuple[float, ...]) -> None:
+def draw(body: mujoco.MjsBody, kind: mujoco.mjtGeom, place: tuple[float, ...], size: tuple[float, ...], colour: tuple[float, ...]) -> None:
     """A geom to look at: no contact, no mass. `place` is a point, or both ends of an axis."""
     geom = body.add_geom(type=kind, rgba=colour, contype=0, conaffinity=0, group=VISUAL_GROUP, mass=0)
     if len(place) == 6:
@@ -301,6 +309,8 @@ _HAND_LOOKS = (
     (_CYLINDER, (0, 0, 0, 0, 0, 0.008), (0.04,), GREY),
     (_BOX, (0, 0, 0.032), (0.026, 0.1, 0.025), WHITE),
     (_BOX, (0, 0, 0.06), (0.02, 0.088, 0.004), DARK),
+)
+_FIXED_FINGERS = (
     (_BOX, (0, 0.0175, 0.08), (0.0095, 0.008, 0.02), DARK),
     (_BOX, (0, -0.0175, 0.08), (0.0095, 0.008, 0.02), DARK),
     (_BOX, (0, 0.0135, FINGERTIP - 0.002), (0.0085, 0.0045, 0.013), GREY),

@@ -83,6 +83,31 @@ _LOCOMOTION = tuple(
     f"{robot}-v{version}" for robot in ("HalfCheetah", "Hopper", "Walker2d", "Ant", "InvertedPendulum") for version in (4, 5)
 )
 """The tasks of `locomotion.RULES`, by name."""
+
+
+def _picks() -> dict[str, Registered]:
+    """The pick tasks, each with three ways to command its gripper."""
+    goals = {
+        "gear_pick_assembly": ("assembly", "find a gear on the table, grasp it and slide it onto its peg"),
+        "gear_lift": ("lift", "find a gear on the table, grasp it and lift it"),
+    }
+    modes = {"": "absolute", "_delta": "delta", "_threeway": "three-way"}
+    return {
+        f"{name}{suffix}": Registered(
+            _late("gear_pick:GearPick", goal, mode),
+            f"{summary}; gripper: {mode}",
+            _BOTH,
+            camera="close",
+            expert=_late("gear_pick.expert:PickExpert", goal, mode),
+            distance=_late("gear_pick.expert:pick_distance", goal),
+            corrector=_late("gear_pick.expert:PickCorrector", goal, mode),
+            limits=_late("gear_pick.task:pick_limits"),
+        )
+        for name, (goal, summary) in goals.items()
+        for suffix, mode in modes.items()
+    }
+
+
 TASKS: dict[str, Registered] = {
     "gear_assembly": Registered(
         _late("gear_assembly:GearAssembly"),
@@ -104,6 +129,7 @@ TASKS: dict[str, Registered] = {
         distance=_late("reach:reach_distance"),
         limits=_late("reach:reach_limits"),
     ),
+    **_picks(),
     "cartpole": Registered(_late("cartpole:CartPole"), "keep a pole upright on a cart; PPO solves it in seconds", camera="front"),
     "recall": Registered(
         _late("recall:Recall"), "go to the corner where a lamp was lit a while ago; only a policy with memory can", camera="front"

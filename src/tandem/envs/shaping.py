@@ -24,12 +24,25 @@ from tandem.types import Spec
 Reward = Literal["sparse", "dense"]
 
 
-def shaped(spec: Spec, weights: Mapping[str, float]) -> Spec:
-    """At worst everything costs its most all the time; at best nothing ever does, and the task succeeds."""
-    return dataclasses.replace(spec, return_range=(-spec.max_episode_steps * sum(weights.values()), 1.0))
+def shaped(spec: Spec, weights: Mapping[str, float], lost: float = 0.0) -> Spec:
+    """At worst everything costs its most all the time, and `lost` at the end; at best nothing ever does, and the task succeeds."""
+    return dataclasses.replace(spec, return_range=(-spec.max_episode_steps * sum(weights.values()) - lost, 1.0))
 
 
-def judged(success: np.ndarray, costs: Mapping[str, np.ndarray], weights: Mapping[str, float]) -> Judgement:
-    """The judgement of a task that ends with its success; `costs` are within [0, 1]."""
+def judged(
+    success: np.ndarray,
+    costs: Mapping[str, np.ndarray],
+    weights: Mapping[str, float],
+    lost: np.ndarray | None = None,
+    loss: float = 0.0,
+) -> Judgement:
+    """The judgement of a task that ends with its success; `costs` are within [0, 1].
+
+    A task that can also end without it says where (`lost`) and what that costs: less than the steps that it saves, and giving up pays.
+    """
     terms = {"success": success.astype(float)} | {name: -weights[name] * cost for name, cost in costs.items()}
-    return Judgement(reward=np.sum(list(terms.values()), axis=0), terminated=success, success=success, terms=terms)
+    terminated = success
+    if lost is not None:
+        terms["lost"] = -loss * lost
+        terminated = success | lost
+    return Judgement(reward=np.sum(list(terms.values()), axis=0), terminated=terminated, success=success, terms=terms)

@@ -36,7 +36,9 @@ BOARD_NOMINAL = np.array([0.5, 0.0, 0.02])
 """The seat (top of the board at the peg) in the world, before randomisation (m)."""
 
 # who may touch whom: bits of contype for the held gear, of conaffinity for the rest
-_TOOTH, _WEB, _FOOT = 1, 2, 4
+_TOOTH, _WEB, FOOT = 1, 2, 4
+FINGER = 8
+"""The bit of fingers that can touch; a gear that hangs from the hand by itself has no use for it."""
 _ORANGE, _BLUE, _STEEL, _BOARD = (0.95, 0.52, 0.12, 1), (0.20, 0.45, 0.70, 1), (0.78, 0.80, 0.83, 1), (0.23, 0.27, 0.31, 1)
 
 
@@ -54,44 +56,77 @@ class Geometry:
     tooth_root: float = 0.018
     tooth_half_width: float = 0.0012
     centre_distance: float = 0.041
+    hub_radius: float = 0.009
+    hub_height: float = 0.018
+    """The hub stands on the gear; by it the gear is held."""
 
     @property
     def bore_radius(self) -> float:
         return self.peg_radius + self.clearance
 
+    @property
+    def hub_top(self) -> float:
+        """Above the gear's bottom."""
+        return self.thickness + self.hub_height
+
+    @property
+    def grip_height(self) -> float:
+        """Height of the fingertips over the gear's bottom when it is held as it should be."""
+        return self.hub_top - 0.008
+
 
 def build_scene(geometry: Geometry, impedance: Impedance) -> mujoco.MjModel:
+    spec = start_scene("gear_assembly")
+    fingertips = add_arm(spec)
+    _add_held_gear(spec, fingertips, geometry)
+    add_board(spec, geometry)
+    add_camera(spec, "close", place=(0.72, -0.13, 0.17), target=(0.495, 0.0, 0.035), fovy=38)
+    add_measured_seat(spec, impedance)
+    add_wrench_sensors(spec)
+    add_true_pose_sensors(spec, "tcp")
+    return spec.compile()
+
+
+def start_scene(name: str) -> mujoco.MjSpec:
+    """A table, light and the settings of the physics, nothing on it yet."""
     spec = mujoco.MjSpec()
-    spec.modelname = "gear_assembly"
+    spec.modelname = name
     spec.compiler.degree = False
     spec.option.timestep = 0.002
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC  # pyramidal friction trembles: 9 N of noise in a held force
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     add_surroundings(spec, target=(0.33, 0.0, 0.24))
-    fingertips = add_arm(spec)
-    _add_held_gear(spec, fingertips, geometry)
-    _add_board(spec, geometry)
-    add_camera(spec, "close", place=(0.72, -0.13, 0.17), target=(0.495, 0.0, 0.035), fovy=38)
-    # Where the robot believes the board to be. Command, pose and velocity come out in this frame.
+    return spec
+
+
+def add_measured_seat(spec: mujoco.MjSpec, impedance: Impedance) -> None:
+    """Where the robot believes the board to be. Command, pose and velocity come out in this frame."""
     measured = spec.worldbody.add_body(name="measured", pos=BOARD_NOMINAL)
     measured.add_site(name="measured_seat", size=[0.001, 0, 0], rgba=[0, 0, 0, 0])
     add_cartesian_actuators(spec, "tcp", "measured_seat", impedance)
+
+
+def add_wrench_sensors(spec: mujoco.MjSpec) -> None:
+    """Force, then torque, between the fingertips and what hangs from them, at the tool."""
     for kind, name in (
         (mujoco.mjtSensor.mjSENS_FORCE, "force"),
         (mujoco.mjtSensor.mjSENS_TORQUE, "torque"),
     ):
         spec.add_sensor(name=name, type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="tcp")
+
+
+def add_true_pose_sensors(spec: mujoco.MjSpec, site: str) -> None:
+    """Place and orientation of the gear in the frame of the true seat, which the policy does not see."""
     for kind, name in (
         (mujoco.mjtSensor.mjSENS_FRAMEPOS, "true_position"),
         (mujoco.mjtSensor.mjSENS_FRAMEQUAT, "true_orientation"),
     ):
         spec.add_sensor(
-            name=name, type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="tcp", reftype=mujoco.mjtObj.mjOBJ_SITE, refname="seat"
+            name=name, type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=site, reftype=mujoco.mjtObj.mjOBJ_SITE, refname="seat"
         )
-    return spec.compile()
 
 
-def _touching(geom: mujoco.MjsGeom, friction: float = 0.3) -> None:
+def touching(geom: mujoco.MjsGeom, friction: float = 0.3) -> None:
     geom.solref = [0.004, 1]  # as stiff as the time step allows: softer lets a misaligned gear squeeze through
     geom.friction = [friction, 0.005, 0.0001]
     geom.condim = 3
@@ -99,16 +134,20 @@ def _touching(geom: mujoco.MjsGeom, friction: float = 0.3) -> None:
 
 def _add_held_gear(spec: mujoco.MjSpec, fingertips: mujoco.MjsBody, geometry: Geometry) -> None:
     """The gear hangs from the fingers by its hub; its frame is at the middle of its bottom face, z up."""
-    hub_top = geometry.thickness + 0.018
-    gear = fingertips.add_body(name="held_gear", pos=[0, 0, hub_top - 0.008], quat=[0, 1, 0, 0], gravcomp=1)
-    gear.mass, gear.ipos, gear.inertia, gear.explicitinertial = 0.05, [0, 0, geometry.thickness / 2], [6e-6, 6e-6, 1e-5], True
+    gear = fingertips.add_body(name="held_gear", pos=[0, 0, geometry.grip_height], quat=[0, 1, 0, 0], gravcomp=1)
     gear.add_site(name="tcp", size=[0.001, 0, 0], rgba=[0, 0, 0, 0])
+    add_gear(spec, gear, geometry)
+
+
+def add_gear(spec: mujoco.MjSpec, gear: mujoco.MjsBody, geometry: Geometry, *, feet: float = 0.012) -> None:
+    """Mass, what touches, and looks of the gear to be mounted; `feet` is the radius at which it stands."""
+    gear.mass, gear.ipos, gear.inertia, gear.explicitinertial = 0.05, [0, 0, geometry.thickness / 2], [6e-6, 6e-6, 1e-5], True
     middle = geometry.thickness / 2
     width = (geometry.tooth_root - 0.0005 - geometry.bore_radius) / 2
     for side in range(SIDES):
         angle = 2 * np.pi * side / SIDES
         radius = geometry.bore_radius + width
-        _touching(
+        touching(
             gear.add_geom(
                 name=f"web{side}", type=mujoco.mjtGeom.mjGEOM_BOX, contype=_WEB, conaffinity=0, group=3, mass=0,
                 size=[width, geometry.tooth_root * np.tan(np.pi / SIDES), middle - 0.0001], quat=_about_z(angle),
@@ -118,39 +157,46 @@ def _add_held_gear(spec: mujoco.MjSpec, fingertips: mujoco.MjsBody, geometry: Ge
     _add_teeth(gear, geometry, contype=_TOOTH, conaffinity=0, name="held_tooth")
     for foot in range(4):
         angle = np.pi / 2 * foot + np.pi / 4
-        _touching(
+        touching(
             gear.add_geom(
-                name=f"foot{foot}", type=mujoco.mjtGeom.mjGEOM_SPHERE, contype=_FOOT, conaffinity=0, group=3, mass=0,
-                size=[0.001, 0, 0], pos=[0.012 * np.cos(angle), 0.012 * np.sin(angle), 0.001],
+                name=f"foot{foot}", type=mujoco.mjtGeom.mjGEOM_SPHERE, contype=FOOT, conaffinity=0, group=3, mass=0,
+                size=[0.001, 0, 0], pos=[feet * np.cos(angle), feet * np.sin(angle), 0.001],
             )
         )  # fmt: skip
     _add_gear_look(spec, gear, "held_look", geometry, _ORANGE)
     gear.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_CYLINDER, fromto=[0, 0, geometry.thickness, 0, 0, hub_top], size=[0.009, 0, 0], rgba=_ORANGE,
-        contype=0, conaffinity=0, group=1, mass=0,
+        type=mujoco.mjtGeom.mjGEOM_CYLINDER, fromto=[0, 0, geometry.thickness, 0, 0, geometry.hub_top], size=[geometry.hub_radius, 0, 0],
+        rgba=_ORANGE, contype=0, conaffinity=0, group=1, mass=0,
     )  # fmt: skip
 
 
-def _add_board(spec: mujoco.MjSpec, geometry: Geometry) -> None:
+def add_board(spec: mujoco.MjSpec, geometry: Geometry, *, fingers: int = 0) -> None:
+    """The board with its peg and the mounted gears; `fingers` is the contact bit of fingers that may touch them."""
     board = spec.worldbody.add_body(name="board", pos=BOARD_NOMINAL)
     board.add_site(name="seat", size=[0.001, 0, 0], rgba=[0, 0, 0, 0])
     plate = board.add_geom(
-        name="plate", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.05, 0.085, 0.01], pos=[0, 0, -0.01], rgba=_BOARD, contype=0, conaffinity=_FOOT
+        name="plate",
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        size=[0.05, 0.085, 0.01],
+        pos=[0, 0, -0.01],
+        rgba=_BOARD,
+        contype=0,
+        conaffinity=FOOT | fingers,
     )
-    _touching(plate)
+    touching(plate)
     shaft = geometry.peg_height - geometry.chamfer
     peg = board.add_geom(
         name="peg", type=mujoco.mjtGeom.mjGEOM_CYLINDER, fromto=[0, 0, 0, 0, 0, shaft], size=[geometry.peg_radius, 0, 0], rgba=_STEEL,
-        contype=0, conaffinity=_TOOTH | _WEB,
+        contype=0, conaffinity=_TOOTH | _WEB | fingers,
     )  # fmt: skip
-    _touching(peg)
+    touching(peg)
     circle = np.linspace(0, 2 * np.pi, 24, endpoint=False)
     rings = [(geometry.peg_radius, shaft), (geometry.peg_radius - geometry.chamfer, geometry.peg_height)]
     spec.add_mesh(
         name="chamfer",
         uservert=np.concatenate([np.stack([r * np.cos(circle), r * np.sin(circle), np.full(24, z)], -1) for r, z in rings]).ravel(),
     )
-    _touching(
+    touching(
         board.add_geom(
             name="peg_tip", type=mujoco.mjtGeom.mjGEOM_MESH, meshname="chamfer", rgba=_STEEL, contype=0, conaffinity=_TOOTH | _WEB
         )
@@ -166,10 +212,10 @@ def _add_board(spec: mujoco.MjSpec, geometry: Geometry) -> None:
             solref_friction=[0.004, 1], solimp_friction=[0.995, 0.999, 0.001, 0.5, 2],  # stiff, or dry friction creeps like honey
         )  # fmt: skip
         _add_teeth(neighbour, geometry, contype=0, conaffinity=_TOOTH | _WEB, name=f"neighbour{index}_tooth")
-        _touching(
+        touching(
             neighbour.add_geom(
                 name=f"neighbour{index}_web", type=mujoco.mjtGeom.mjGEOM_CYLINDER, fromto=[0, 0, 0, 0, 0, geometry.thickness],
-                size=[geometry.tooth_root - 0.0005, 0, 0], contype=0, conaffinity=_TOOTH | _WEB, group=3, mass=0,
+                size=[geometry.tooth_root - 0.0005, 0, 0], contype=0, conaffinity=_TOOTH | _WEB | fingers, group=3, mass=0,
             )
         )  # fmt: skip
         _add_gear_look(spec, neighbour, f"neighbour{index}_look", geometry, _BLUE)
@@ -184,7 +230,7 @@ def _add_teeth(body: mujoco.MjsBody, geometry: Geometry, *, contype: int, conaff
     half_length, radius = (geometry.tooth_tip - inner) / 2, (geometry.tooth_tip + inner) / 2
     for tooth in range(TEETH):
         angle = PITCH * tooth
-        _touching(
+        touching(
             body.add_geom(
                 name=f"{name}{tooth}", type=mujoco.mjtGeom.mjGEOM_BOX, contype=contype, conaffinity=conaffinity, group=3, mass=0,
                 size=[half_length, geometry.tooth_half_width, geometry.thickness / 2], quat=_about_z(angle),

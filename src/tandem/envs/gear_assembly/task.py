@@ -15,20 +15,19 @@ import mujoco.batch
 import numpy as np
 
 from tandem.envs.arm import CartesianControl, ControlLimits, Impedance, InverseKinematics
+from tandem.envs.gear_assembly.board import DEGREE, MM, Board, BoardOptions, about_z
 from tandem.envs.gear_assembly.practice import Levels, OtherPhysics
-from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, NEIGHBOURS, PITCH, TEETH, Geometry, build_scene
+from tandem.envs.gear_assembly.scene import PITCH, TEETH, Geometry, build_scene
 from tandem.envs.limits import LimitSettings, limits_of_control
 from tandem.envs.rotations import quat_multiply, rotate, rotvec_to_quat
 from tandem.envs.shaping import Reward, judged, shaped
 from tandem.envs.task import Judgement, Practice, Rows, Task, ids
+from tandem.envs.wrench import WrenchSensor
 from tandem.types import Continuous, Entry, Observation, Spec
-
-MM, DEGREE = 1e-3, np.pi / 180
-MEASURED_XY_ERROR = 2.2 * MM
 
 
 @dataclass(frozen=True)
-class GearOptions:
+class GearOptions(BoardOptions):
     """Ranges are uniform, half-widths; lengths in m, angles in rad. Frozen once calibrated: change to make it harder."""
 
     start_xy: float = 27 * MM
@@ -36,14 +35,6 @@ class GearOptions:
     """Height of the gear's bottom over the peg's tip."""
     start_yaw: float = 10 * DEGREE
     start_tilt: float = 3 * DEGREE
-    board_xy: float = 20 * MM
-    board_yaw: float = 10 * DEGREE
-    measured_xy_error: float = MEASURED_XY_ERROR
-    """The hidden error of the measured board: uniform in a disc of this radius, constant in an episode."""
-    measured_z_error: float = 0.5 * MM
-    measured_yaw_error: float = 1 * DEGREE
-    measured_phase_error: float = 0.25
-    """Error of the neighbours' measured phase, in pitches."""
     force_noise: float = 0.3
     """Standard deviation per control step (N)."""
     torque_noise: float = 0.005
@@ -119,25 +110,14 @@ class GearAssembly(Task):
         model = batch.get_model(0)
         self.control.bind(batch)
         self._inverse = InverseKinematics(model, "tcp")
-        self._board, self._measured = model.body("board").id, model.body("measured").id
-        self._neighbours = [model.joint(f"neighbour{i}").qposadr[0] for i in range(len(NEIGHBOURS))]
-        self._body_pos, self._body_quat = batch.expand("body_pos"), batch.expand("body_quat")
         self._qpos = batch.bind("qpos")
         self._sensors = batch.bind("sensordata")
-        force, place = (int(model.sensor(name).adr[0]) for name in ("force", "true_position"))
-        self._wrench_columns = slice(force, force + 6)  # the torque follows the force
-        self._place_columns = slice(place, place + 3)
-        turn = int(model.sensor("true_orientation").adr[0])
-        self._turn_columns = slice(turn, turn + 4)
+        place, turn = (int(model.sensor(name).adr[0]) for name in ("true_position", "true_orientation"))
+        self._place_columns, self._turn_columns = slice(place, place + 3), slice(turn, turn + 4)
         count = batch.nsim
-        self.measured_error = np.zeros((count, 4))
-        """x, y, z (m) and yaw (rad) of the measured seat in the true seat's frame. Hidden from the policy."""
-        self.phase = np.zeros(count)
-        """Yaw of the held gear, in the true seat's frame, at which it meshes; modulo the pitch. Hidden."""
-        self._measured_phase = np.zeros(count)
-        self._wrench, self._tare = np.zeros((count, 6)), np.zeros((count, 6))
+        self.board = Board(batch, self.options)
+        self._wrench = WrenchSensor(batch, self.options.force_noise, self.options.torque_noise)
         self._previous_action = np.zeros((count, 6))
-        self._noise = np.array([self.options.force_noise] * 3 + [self.options.torque_noise] * 3)
         self.levels = Levels(count, self.practice.curriculum)
         self._physics = OtherPhysics(batch, self.practice.randomise)
 
@@ -149,51 +129,32 @@ class GearAssembly(Task):
             self._physics.draw(int(row), stream)
         self._previous_action[rows] = 0
         self._batch.forward(ids(rows))
-        self._tare[rows] = self._sensors[rows][:, self._wrench_columns]
         self.control.start(rows)
-        self._wrench[rows] = self._noise * np.stack([stream.standard_normal(6) for stream in streams])
+        self._wrench.start(rows, streams)
 
     def _place(self, row: int, stream: np.random.Generator) -> None:
         """Draw an episode: the board, what is believed of it, the neighbours' phase and where the arm starts."""
         options, width = self.options, self.levels.width(row)
-        board = BOARD_NOMINAL + np.array([*stream.uniform(-options.board_xy, options.board_xy, 2), 0.0])
-        board_quat = _yaw(stream.uniform(-options.board_yaw, options.board_yaw))
-        radius, direction = width * options.measured_xy_error * np.sqrt(stream.uniform()), stream.uniform(-np.pi, np.pi)
-        error = np.array([radius * np.cos(direction), radius * np.sin(direction), stream.uniform(-1, 1) * width * options.measured_z_error])
-        error_yaw = stream.uniform(-options.measured_yaw_error, options.measured_yaw_error) * width
-        phase = stream.uniform(-0.5, 0.5) * PITCH
-        phase_error = stream.uniform(-1, 1) * width * options.measured_phase_error * PITCH
-
-        self.measured_error[row] = [*error, error_yaw]
-        self.phase[row] = phase
-        self._measured_phase[row] = phase - error_yaw + phase_error
-        self._body_pos[row, self._board], self._body_quat[row, self._board] = board, board_quat
-        self._body_pos[row, self._measured] = board + rotate(board_quat, error)
-        self._body_quat[row, self._measured] = quat_multiply(board_quat, _yaw(error_yaw))
-        for address, (x, y) in zip(self._neighbours, NEIGHBOURS, strict=True):
-            self._qpos[row, address] = meshing_angle(phase, np.arctan2(y, x))
-
+        board, board_quat = self.board.draw(row, stream, width)
         height = self.levels.start(row, self.geometry.peg_height) + width * stream.uniform(*options.start_height)
         start = board + rotate(board_quat, np.array([*(width * stream.uniform(-options.start_xy, options.start_xy, 2)), height]))
         tilt = width * stream.uniform(-options.start_tilt, options.start_tilt, 2)
-        yaw = width * stream.uniform(-options.start_yaw, options.start_yaw) + (1 - width) * phase
-        turn = quat_multiply(_yaw(yaw), rotvec_to_quat(np.array([*tilt, 0.0])))
+        yaw = width * stream.uniform(-options.start_yaw, options.start_yaw) + (1 - width) * self.board.phase[row]
+        turn = quat_multiply(about_z(yaw), rotvec_to_quat(np.array([*tilt, 0.0])))
         self._qpos[row, self._inverse.qpos] = self._inverse.solve(start, quat_multiply(board_quat, turn))
 
     def advance(self, rows: Rows, action: np.ndarray, streams: list[np.random.Generator]) -> None:
         readings = self.control.advance(rows, action)
-        # MuJoCo reads what the hand does to the gear; what the world does to it is the opposite
-        contact = self._tare[rows] - readings[:, :, self._wrench_columns].mean(1)
-        self._wrench[rows] = contact + self._noise * np.stack([stream.standard_normal(6) for stream in streams])
+        self._wrench.read(rows, readings, streams)
         self._previous_action[rows] = action
 
     def observe(self, rows: Rows) -> Observation:
         pose = self.control.pose[rows]
-        angle = (self._measured_phase[rows] - pose[:, 5]) * TEETH
+        angle = (self.board.measured_phase[rows] - pose[:, 5]) * TEETH
         return {
             "tcp_pose": pose.astype(np.float32),
             "tcp_velocity": self.control.velocity[rows].astype(np.float32),
-            "wrench": self._wrench[rows].astype(np.float32),
+            "wrench": self._wrench.value[rows].astype(np.float32),
             "command_offset": (self.control.command[rows] - pose).astype(np.float32),
             "previous_action": self._previous_action[rows].astype(np.float32),
             "gear_phase": np.stack([np.sin(angle), np.cos(angle)], -1).astype(np.float32),
@@ -213,7 +174,7 @@ class GearAssembly(Task):
         beside, height = np.hypot(place[:, 0], place[:, 1]), place[:, 2]
         tilt = 2 * np.arcsin(np.minimum(1.0, np.hypot(x, y)))
         # the angle to the nearest mesh, of the turn about the peg alone
-        phase = np.abs((2 * np.arctan2(z, w) - self.phase[rows] + PITCH / 2) % PITCH - PITCH / 2)
+        phase = np.abs((2 * np.arctan2(z, w) - self.board.phase[rows] + PITCH / 2) % PITCH - PITCH / 2)
         return {
             # steep near the goal, and never flat: what is far away must be worth improving too
             "approach": 0.5 * np.tanh(beside / (4 * MM)) + 0.5 * np.minimum(1.0, beside / (60 * MM)),
@@ -230,14 +191,9 @@ class GearAssembly(Task):
 
     def memory(self) -> dict[str, np.ndarray]:
         return {
-            "body_pos": self._body_pos,
-            "body_quat": self._body_quat,
+            **self.board.memory(),
+            **self._wrench.memory(),
             "command": self.control.command,
-            "measured_error": self.measured_error,
-            "phase": self.phase,
-            "measured_phase": self._measured_phase,
-            "wrench": self._wrench,
-            "tare": self._tare,
             "previous_action": self._previous_action,
             **self.levels.memory(),
             **self._physics.memory(),
@@ -245,16 +201,3 @@ class GearAssembly(Task):
 
     def figures(self) -> dict[str, float]:
         return {"level": float(self.levels.level.mean())} if self.practice.curriculum else {}
-
-
-def meshing_angle(phase: float, direction: float) -> float:
-    """Angle of a mounted gear in `direction` from the peg that a held gear at yaw `phase` meshes with.
-
-    Where the two face each other a tooth of one meets a gap of the other: the two angles, each measured from the line of
-    centres, add up to half a pitch.
-    """
-    return direction + np.pi + PITCH / 2 - (phase - direction)
-
-
-def _yaw(angle: float) -> np.ndarray:
-    return np.array([np.cos(angle / 2), 0.0, 0.0, np.sin(angle / 2)])
