@@ -42,7 +42,10 @@ def seen(hub: HubProcess, source: str) -> dict:
 def test_an_actor_gets_the_settings_of_the_run(hub: HubProcess, tmp_path: Path) -> None:
     actor = client(hub, tmp_path)
     welcome = actor.connect()
-    assert welcome.settings == {"random_steps": 7, "seed": 3, "actor_steps": 0} and welcome.run == (hub.run / "run_id").read_text()
+    assert (
+        welcome.settings == {"random_steps": 7, "seed": 3, "actor_steps": 0, "credential": "token"}
+        and welcome.run == (hub.run / "run_id").read_text()
+    )
     actor.close()
 
 
