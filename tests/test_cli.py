@@ -123,7 +123,7 @@ def test_help_says_something_about_every_option(command: str, tmp_path: Path) ->
     "arguments", [("record", "gear_asembly"), ("play", "gear_asembly"), ("demos", "inspect", "a.db", "--task", "gear_asembly")]
 )
 def test_an_unknown_task_suggests_the_nearest(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    assert_refused(tandem(*arguments, cwd=tmp_path), "no task 'gear_asembly'", "Did you mean 'gear_assembly'?")
+    assert_refused(tandem(*arguments, cwd=tmp_path), "no task 'gear_asembly'", "Did you mean 'gear_assembly'")
     assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 

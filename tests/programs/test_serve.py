@@ -1,7 +1,6 @@
 """`tandem serve`, and the commands that use what it serves."""
 
 import dataclasses
-import io
 import os
 import re
 import signal
@@ -14,18 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from tandem.acting.judge import Judge
-from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import DemoWriter
 from tandem.envs.registry import make_env, spec_for
 from tandem.envs.served import server
 from tandem.errors import EnvironmentTaken
 from tandem.files import name_for_files
-from tandem.off_policy.config import TrainConfig
-from tandem.off_policy.sync import train
-from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.types import Spec, environment_id
 from tests.acting.counter_env import steady
@@ -144,26 +138,17 @@ def robot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
 
 def test_a_robot_that_serves_one_client_is_trained_without_evaluations(robot: str, tmp_path: Path) -> None:
     """Neither the evaluation beside training nor the last one ends the run; what happens instead is said once."""
-    said = io.StringIO()
-    config = TrainConfig(
-        task=robot,
-        agent=SACConfig(hidden=(8,)),
-        batch_size=8,
-        training_starts=10,
-        steps_per_update=5,
-        max_steps=40,
-        eval_period=10,
-        eval_episodes=1,
-        final_episodes=1,
-        stop_success=0.0,
-    )
-    summary = train(config, tmp_path / "run", Display("lines", Console(file=said, width=1000)))
-    words = said.getvalue()
-    assert summary["stopped"].startswith("max_steps") and "deterministic" not in summary
+    sizes = ("--batch-size", 8, "--training-starts", 10, "--steps-per-update", 5, "--max-steps", 40, "--stop-success", 0)
+    evaluations = ("--eval-period", 10, "--eval-episodes", 1, "--final-episodes", 1)
+    options = ("--pace", "realtime", "--no-limits", "--operator", "none", "--no-film", "--run", tmp_path / "run")
+    trained = run("train", robot, *options, *sizes, *evaluations, cwd=tmp_path)
+    words, folder = trained.stdout, RunFolder.open(tmp_path / "run")
+    summary = folder.summary() or {}
+    assert trained.returncode == 0 and summary["stopped"].startswith("max_steps") and "deterministic" not in summary, trained.stderr
     assert words.count("no evaluation: environment 'ws://") == 2, "at the first one, and at the end"
     assert "1 clients use this environment" in words and "tandem eval RUN" in words and "the latest policy is kept" in words
-    assert RunFolder.open(tmp_path / "run").latest_policy.exists()
-    assert not [row for row in RunFolder.open(tmp_path / "run").metrics() if "eval/return" in row]
+    assert folder.latest_policy.exists()
+    assert not [row for row in folder.metrics() if "eval/return" in row]
 
 
 def test_a_robot_that_lets_two_in_is_not_moved_by_an_evaluation(robot: str) -> None:

@@ -26,7 +26,7 @@ from tests.waiting import wait_for
 HERE = Path(__file__).parent
 PERIOD_S = 0.05
 STALL_S = 0.5
-TESTER = Asker(Who("Ada", "operator"))
+TESTER = Asker(Who("Ada", "admin"))
 
 
 class Site:

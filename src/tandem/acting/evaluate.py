@@ -92,9 +92,8 @@ def evaluate(
         for start in range(0, len(seeds), rows):
             chosen = seeds[start : start + rows]
             if env is None or env.num_envs != len(chosen):
-                made = make_env(task, len(chosen))
-                at_the_end.enter_context(ending(made))
-                env = accept(made)
+                env = accept(make_env(task, len(chosen)))  # one that it refuses is closed, and not halted: somebody else may have it
+                at_the_end.enter_context(ending(env))
             parts.append(_evaluate_again_if_lost(env, act, chosen, turn))
             if enough(start + len(chosen)):
                 break

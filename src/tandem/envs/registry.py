@@ -101,7 +101,7 @@ def _picks() -> dict[str, Registered]:
             expert=_late("gear_pick.expert:PickExpert", goal, mode),
             distance=_late("gear_pick.expert:pick_distance", goal),
             corrector=_late("gear_pick.expert:PickCorrector", goal, mode),
-            limits=_late("gear_pick.task:pick_limits"),
+            limits=_late("gear_pick.task:pick_limits", mode),
         )
         for name, (goal, summary) in goals.items()
         for suffix, mode in modes.items()

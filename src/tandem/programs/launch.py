@@ -136,6 +136,7 @@ def _actor_arguments(asked: TrainArgs, config: TrainConfig, run: Path, number: i
     return [
         config.task,
         *("--run", str(run)),
+        *("--token-file", str(RunFolder(run).token_file)),  # TANDEM_TOKEN may be that of a served environment
         *("--name", f"actor {number}"),
         *("--pace", config.pace),
         *("--operator", config.operator),

@@ -14,7 +14,8 @@ much as all further steps could (`LOST`): else throwing it away would be the che
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import mujoco
@@ -79,9 +80,12 @@ REACH = 15 * MM
 """How far beyond the hand's workspace the gear may be."""
 
 
-def pick_limits() -> LimitSettings:
-    """Limits of a robot that does these tasks."""
-    return limits_of_control(CONTROL, 6, HZ, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0)
+def pick_limits(mode: Mode) -> LimitSettings:
+    """Limits of a robot that does these tasks. The gripper has its own force and speed; the axis that commands it is free."""
+    arm = limits_of_control(CONTROL, 6, HZ, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0)
+    if mode == "three-way":
+        return arm
+    return replace(arm, speed=(*arm.speed, math.inf), low=(*arm.low, -math.inf), high=(*arm.high, math.inf))
 
 
 DENSE: dict[Goal, dict[str, float]] = {
