@@ -168,8 +168,8 @@ MUTANTS = [
     Mutant(
         "rows_are_not_written_before_an_evaluation",
         "off_policy/trainer.py",
-        "            self.write_row()\n            self.evaluate()",
-        "            self.evaluate()",
+        "        self.write_row()\n        at = f",
+        "        at = f",
         (TRAINER,),
     ),
     Mutant(
