@@ -369,6 +369,7 @@ def test_lines_views_and_checks_that_fail_do_not_end_the_control_of_a_robot() ->
 
         run.loop._say._say = say
         run.command("pause")
+        wait_for(lambda: run.loop._say.missing >= 1, what="the first line that cannot be written")
         run.command("resume")
         wait_for(lambda: run.loop._say.missing >= 2, what="the lines that cannot be written")
         full[0] = False
@@ -378,7 +379,7 @@ def test_lines_views_and_checks_that_fail_do_not_end_the_control_of_a_robot() ->
         wait_for(lambda: len(run.link.sent) > before + 20, what="the robot to go on")
     assert len([line for line in written if "the view for people failed" in line]) == 1
     assert len([line for line in written if "the check of the loop failed" in line]) == 1
-    assert "(2 lines before this one are missing" in written[0]
+    assert "lines before this one are missing: OSError" in written[0]
 
 
 class Oversleeping:

@@ -416,7 +416,8 @@ class Rhythm:
         left = self._next - time.monotonic()
         if left > 0:
             time.sleep(left)
-            self._next = max(self._next, time.monotonic() - self._period / 2) + self._period  # the sleep itself may have lasted long
+            # the sleep itself may have lasted long: a quarter of a period is caught up at most, so that half of one is kept in any case
+            self._next = max(self._next, time.monotonic() - self._period / 4) + self._period
             return
         if left < -_LATE * self._period:
             self.late += 1
