@@ -176,7 +176,7 @@ def all_latches(folder: Path) -> list[Entry]:
 
 
 def release_file(path: Path) -> bool:
-    """Take everything out of the latch of a robot whose actor does not run; False if it runs: then the robot is told to resume."""
+    """Take everything out of the latch of a robot whose actor does not run; False if it runs: then send it `resume`."""
     lock = _try_lock(path)
     if lock is None:
         return False

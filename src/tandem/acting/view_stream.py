@@ -18,7 +18,7 @@ MAX_HZ = 20.0
 _STANDING_HZ = 4.0
 """Rate while nothing moves, unless the state or the notice has changed."""
 _MOST_NAMES = 32
-"""Cameras without pictures that a page is told about: names come from viewers, who may ask for any."""
+"""Cameras without pictures that a page learns of: names come from viewers, who may ask for any."""
 _MAX_NUMBERS = 16
 """Largest observation entry that is shown as numbers."""
 

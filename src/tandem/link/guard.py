@@ -236,7 +236,7 @@ def guarded(guard: Guard, door: Door, tls: ssl.SSLContext | None = None, **more:
     return uvicorn.Config(
         guard,
         http=guarded_protocol(door, tls),
-        loop="auto" if tls is None else "asyncio",  # uvloop reads on before a handshake that is not its own, whatever it is told
+        loop="auto" if tls is None else "asyncio",  # uvloop reads on before a handshake that is not its own, also while paused
         ws=FirmlyClosed,
         ws_per_message_deflate=False,
         backlog=BACKLOG,

@@ -257,7 +257,7 @@ class Hub:
     def send_command(self, command: Command, asker: Asker = HERE) -> list[str]:
         """Send a command to the actors and the trainer it is meant for; returns who got it. Raises `NotAllowed`.
 
-        Robots first: a stop does not wait for a disk, and a full one does not keep it back. They are told who gave it by the hub.
+        Robots first: a stop does not wait for a disk, and a full one does not keep it back. The hub adds who gave it.
         """
         self.require(asker, right_for(command.command, command.detail), to=command.to, detail=command.detail)
         actors, trainer = [], []

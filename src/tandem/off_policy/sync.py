@@ -91,7 +91,7 @@ def train(
 
 
 def _open_journal(run: RunFolder, spec: Spec, resume: bool) -> Journal:
-    """Nobody is told that a step is kept, and a run that broke off makes its steps again: no commit waits for the disk."""
+    """No step is acknowledged here, and a run that broke off makes its steps again: no commit waits for the disk."""
     if resume:
         return Journal.open(run.journal, spec, read_only=False, durability="process")
     return Journal.create(run.journal, spec, durability="process")

@@ -28,7 +28,7 @@ def append_rows(path: Path, rows: Iterable[Mapping[str, Any]], durability: Durab
 def append_lines(path: Path, lines: Iterable[str], durability: Durability = "process") -> None:
     """In one write, so that the lines of two processes do not mix. A line that a crash has cut gets its end first.
 
-    Most of these lines tell what happened, and nobody waits for them: `process`. `power` is for a line that someone is told is kept.
+    Most of these lines tell what happened, and nobody waits for them: `process`. `power` is for a line that is acknowledged as kept.
     """
     data = "".join(line + "\n" for line in lines).encode()
     if not data:
