@@ -315,7 +315,8 @@ class Page {
     $("go").firstChild.textContent = stands ? "Continue " : "Pause ";
     $("take").classList.toggle("mine", mine);
     $("take").firstChild.textContent = mine ? "Release " : "Take over ";
-    this.offer($("take"), "take_over", this.source && name !== "ANOTHER PAGE");
+    // By its holder and not by the name shown: between two episodes nobody moves the robot, but control is still another page's.
+    this.offer($("take"), "take_over", this.source && (!known.holder || known.holder === this.id));
     for (const [id, right] of Object.entries({ go: stands ? "resume" : "pause", success: "label", failure: "label", discard: "record" })) this.offer($(id), right, !!this.source);
   }
 
