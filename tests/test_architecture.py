@@ -10,7 +10,6 @@ import tandem
 PACKAGE = Path(tandem.__file__).parent
 ORDER = (
     "errors",
-    "printable",
     "seeding",
     "spec",
     "types",

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.agents import losses
+from tandem.agents import losses, ppo_losses
+from tandem.agents.bc import cloning_mse
 
 NEXT_QS = jnp.array([[0.8, 0.5, 0.9], [0.6, 0.7, 0.2]])  # minima 0.6, 0.5, 0.2
 R = jnp.array([0.0, 1.0, 0.5])
@@ -71,7 +72,7 @@ def test_a_subset_is_drawn_without_replacement_and_evenly() -> None:
 
 def test_the_cloning_loss_by_hand() -> None:
     # squares 0.01, 0.04, 0, 0.09: mean 0.035
-    assert float(losses.cloning_mse(jnp.array([[0.1, 0.2], [0.0, 0.3]]), jnp.zeros((2, 2)))) == pytest.approx(0.035)
+    assert float(cloning_mse(jnp.array([[0.1, 0.2], [0.0, 0.3]]), jnp.zeros((2, 2)))) == pytest.approx(0.035)
 
 
 def test_the_distance_from_corrections_by_hand_counts_corrected_rows_alone() -> None:
@@ -95,11 +96,11 @@ def test_the_surrogate_by_hand_gains_stop_at_the_clip_and_losses_do_not() -> Non
     # ratios 1.5, 1.5, 0.5, 0.5, 1; advantages 2, -2, 2, -2, 3; clip 0.2
     # max(-3, -2.4) = -2.4;  max(3, 2.4) = 3;  max(-1, -1.6) = -1;  max(1, 1.6) = 1.6;  -3;  mean -1.8 / 5
     ratio = jnp.array([1.5, 1.5, 0.5, 0.5, 1.0])
-    loss, ratios = losses.clipped_surrogate(jnp.log(ratio), jnp.array([2.0, -2.0, 2.0, -2.0, 3.0]), 0.2)
+    loss, ratios = ppo_losses.clipped_surrogate(jnp.log(ratio), jnp.array([2.0, -2.0, 2.0, -2.0, 3.0]), 0.2)
     assert float(loss) == pytest.approx(-0.36)
     np.testing.assert_allclose(ratios, ratio, rtol=1e-6)
     # where the clip holds there is no gradient: the first and the fourth
-    slope = jax.grad(lambda log_ratio: losses.clipped_surrogate(log_ratio, jnp.array([2.0, -2.0, 2.0, -2.0, 3.0]), 0.2)[0])
+    slope = jax.grad(lambda log_ratio: ppo_losses.clipped_surrogate(log_ratio, jnp.array([2.0, -2.0, 2.0, -2.0, 3.0]), 0.2)[0])
     np.testing.assert_array_equal(slope(jnp.log(ratio)) == 0, [True, False, False, True, False])
 
 
@@ -107,17 +108,17 @@ def test_the_value_loss_by_hand_takes_the_worse_of_both() -> None:
     # v 1, 1, 5; before 0, 0, 5; returns 3, 0, 5; clip 0.5
     # (1-3)² = 4 against (0.5-3)² = 6.25;  1 against 0.25;  0 and 0
     v, old, returns = jnp.array([1.0, 1.0, 5.0]), jnp.array([0.0, 0.0, 5.0]), jnp.array([3.0, 0.0, 5.0])
-    assert float(losses.clipped_value_loss(v, old, returns, 0.5)) == pytest.approx((6.25 + 1) / 3)
-    assert float(losses.clipped_value_loss(v, old, returns, None)) == pytest.approx((4 + 1) / 3)
+    assert float(ppo_losses.clipped_value_loss(v, old, returns, 0.5)) == pytest.approx((6.25 + 1) / 3)
+    assert float(ppo_losses.clipped_value_loss(v, old, returns, None)) == pytest.approx((4 + 1) / 3)
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_a_column_among_rows_is_refused_not_broadcast(wrong: int) -> None:
     a, b, c = (jnp.zeros((4, 1) if place == wrong else 4) for place in range(3))
     with pytest.raises(AssertionError):
-        losses.clipped_value_loss(a, b, c, 0.2)
+        ppo_losses.clipped_value_loss(a, b, c, 0.2)
     with pytest.raises(AssertionError):
-        losses.clipped_surrogate(*((a, b) if wrong < 2 else (b, c)), 0.2)
+        ppo_losses.clipped_surrogate(*((a, b) if wrong < 2 else (b, c)), 0.2)
 
 
 @pytest.mark.parametrize(
@@ -133,5 +134,5 @@ def test_a_column_among_rows_is_refused_not_broadcast(wrong: int) -> None:
     ],
 )
 def test_the_adaptive_rule_is_rsl_rls(rate: float, kl: float, expected: float) -> None:
-    new = losses.adapted_learning_rate(jnp.float32(rate), jnp.float32(kl), 0.01, high=2.0, low=0.5, factor=1.5, bounds=(1e-5, 1e-2))
+    new = ppo_losses.adapted_learning_rate(jnp.float32(rate), jnp.float32(kl), 0.01, high=2.0, low=0.5, factor=1.5, bounds=(1e-5, 1e-2))
     assert float(new) == pytest.approx(expected, rel=1e-5)

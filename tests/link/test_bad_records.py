@@ -9,6 +9,7 @@ from link_samples import SPEC, HubProcess, client, make_run, step
 
 from tandem.codec import pack, pack_transition, unpack
 from tandem.data import journal as journals
+from tandem.data import quarantine
 from tandem.data.journal import Journal
 from tandem.link.fields import BadFrame
 from tandem.link.messages import FROM_ACTOR, PROTOCOL, Command, EpisodeEnd, parse
@@ -146,8 +147,8 @@ def test_a_writer_that_is_asked_to_end_while_groups_wait_stores_them_and_ends(tm
 
 
 def test_what_is_kept_of_nonsense_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journals, "QUARANTINED_RECORD", 1000)
-    monkeypatch.setattr(journals, "QUARANTINE_BYTES", 2500)
+    monkeypatch.setattr(quarantine, "RECORD_BYTES", 1000)
+    monkeypatch.setattr(quarantine, "ALL_BYTES", 2500)
     with Journal.create(tmp_path / "journal.db", SPEC) as journal:
         journal.append_records([("bad", seq, b"\xc1" * 2000) for seq in range(5)])
         assert [row[0] for row in journal._rows("SELECT length(record) FROM steps ORDER BY ord")] == [1000, 1000, 500, 0, 0]

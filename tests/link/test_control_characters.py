@@ -7,10 +7,10 @@ from link_samples import HubProcess, client, make_run
 from rich.console import Console
 
 from tandem.doctor.command import doctor
-from tandem.printable import printable
 from tandem.programs.terminal import say
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
+from tandem.runs.printable import printable
 from tests.waiting import wait_for
 
 EVIL = "\x1b[2J\x1b[31mleft\n12:00:00 [LEARNER] all is well\r\x9b1m\u202e"

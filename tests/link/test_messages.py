@@ -42,7 +42,7 @@ from tandem.link.messages import (
     parse_policy,
 )
 from tandem.link.steps import EPISODE_END, MAX_RECORDS, Record, Steps
-from tandem.printable import printable
+from tandem.runs.printable import printable
 
 ALL_KINDS = (*FROM_ACTOR, *FROM_HUB, "episode_end")
 HELLO = Hello(PROTOCOL, "toy", SPEC.hash, json.loads(json.dumps(SPEC.to_json())), "left", "actor-1", "fast", 8, "")

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from tandem.acting.actor import Actor
-from tandem.acting.latch import Latch, printable
+from tandem.acting.latch import Latch, short
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import Label
 from tandem.acting.view_stream import ViewStream
@@ -393,7 +393,7 @@ class ControlLoop:
 
 def _who(command: Command) -> str:
     """Who gave a command, as the hub or the device on this machine says it."""
-    return printable(str(command.detail.get("who", ""))) or "a person"
+    return short(str(command.detail.get("who", ""))) or "a person"
 
 
 class Rhythm:

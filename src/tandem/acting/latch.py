@@ -28,6 +28,7 @@ from typing import Any
 
 from tandem.errors import ConfigError, StorageFull
 from tandem.files import name_for_files, sync, write_atomically
+from tandem.runs.printable import printable
 
 KINDS = ("stop", "pause", "lost", "limit", "damaged")
 """A person's STOP, a pause, a hand that was lost, a violated limit, and a file that does not say what holds the robot."""
@@ -100,7 +101,7 @@ class Latch:
     def hold(self, kind: str, who: str, why: str) -> None:
         """Another reason to stand still, on the disk when this returns. Where it cannot be written it holds all the same: see `problem`."""
         assert kind in KINDS
-        self.holds[kind] = Hold(kind, printable(who) or "somebody", printable(why), self._wall())
+        self.holds[kind] = Hold(kind, short(who) or "somebody", short(why), self._wall())
         self._save()
 
     def release(self, kind: str | None = None) -> None:
@@ -166,7 +167,7 @@ def read_latch(path: Path) -> Entry:
     except OSError as problem:
         why = f"cannot be read ({problem.strerror})"
     except (ValueError, KeyError, TypeError) as problem:
-        why = "is empty: the disk was full when it should have been written" if not data else f"is damaged ({printable(str(problem))})"
+        why = "is empty: the disk was full when it should have been written" if not data else f"is damaged ({short(str(problem))})"
     said = f"the latch {path} {why}, so nobody knows whether the robot was stopped"
     return Entry(path, {"damaged": Hold("damaged", "nobody", said, time.time())})
 
@@ -188,9 +189,9 @@ def release_file(path: Path) -> bool:
     return True
 
 
-def printable(text: str) -> str:
-    """Names come from other machines: no control characters in a file or on a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)[:_MAX_TEXT]
+def short(text: str) -> str:
+    """Names come from other machines: of bounded length, and no control characters in a file or on a terminal."""
+    return printable(text[:_MAX_TEXT])
 
 
 def _key(task: str, name: str) -> str:
@@ -237,4 +238,4 @@ def _holds(told: list[dict[str, Any]]) -> Iterator[Hold]:
     for each in told:
         if each["kind"] not in KINDS:
             raise ValueError(f"no reason is called {each['kind']!r:.40}")
-        yield Hold(each["kind"], printable(str(each["who"])), printable(str(each["why"])), float(each["at"]))
+        yield Hold(each["kind"], short(str(each["who"])), short(str(each["why"])), float(each["at"]))

@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tandem.agents.losses import cloning_mse
 from tandem.agents.parameters import Adam, AdamState
 from tandem.agents.sac import new_actor, policy_parameters
 from tandem.agents.sac_config import SACConfig
@@ -166,3 +165,9 @@ def _train(
     rows = jax.random.randint(key, (config.eval_period, config.batch_size), 0, len(train_data[0]))
     (actor, optimiser_state), train_losses = jax.lax.scan(update, (actor, optimiser_state), rows)
     return actor, optimiser_state, train_losses.mean(), loss(actor, *validation_data)
+
+
+def cloning_mse(modes: Array, actions: Array) -> Array:
+    """Squared distance between the policy's mode and the demonstrated action, mean over batch and entries."""
+    assert modes.ndim == 2 and modes.shape == actions.shape, (modes.shape, actions.shape)
+    return jnp.mean((modes - actions) ** 2)

@@ -1,4 +1,4 @@
-"""The mathematics of SAC, of PPO and of cloning, in the symbols of the literature; no networks, no state.
+"""The mathematics of SAC in the symbols of the literature; no networks, no state.
 
     y    = r + γ · mask · (minᵢ Q'ᵢ(s', a') - α log π(a'|s'))     td_target (the α term with `backup_entropy`)
     y    = max(y, G)                                              where the return G that followed is known (`return_bound`)
@@ -6,9 +6,6 @@
     L_π  = mean over batch of α log π(ã|s) - meanᵢ Qᵢ(s, ã)       actor_loss
     L_I  = mean over batch of w · |ã - a|²                        imitation_loss (with `imitation`, added to L_π)
     L_α  = α · (H - H_target)                                     temperature_loss
-
-    L_PPO = mean of max(-A ρ, -A clip(ρ, 1-ε, 1+ε)),  ρ = π(a|s) / π_old(a|s)      clipped_surrogate
-    L_V   = mean of max((V - R)², (V_old + clip(V - V_old, ±ε) - R)²)              clipped_value_loss
 
 `qs` are always `(members, batch)`, everything else `(batch,)`.
 """
@@ -92,34 +89,3 @@ def random_subset(key: Array, size: int, of: int) -> Array:
     """`size` different indices below `of`. With replacement a "minimum of two" would sometimes be that of one."""
     assert 0 < size <= of, (size, of)
     return jax.random.permutation(key, of)[:size]
-
-
-def cloning_mse(modes: Array, actions: Array) -> Array:
-    """Squared distance between the policy's mode and the demonstrated action, mean over batch and entries."""
-    assert modes.ndim == 2 and modes.shape == actions.shape, (modes.shape, actions.shape)
-    return jnp.mean((modes - actions) ** 2)
-
-
-def clipped_surrogate(log_ratio: Array, advantage: Array, clip: float) -> tuple[Array, Array]:
-    """PPO's loss (Schulman et al. 2017): no gain from moving the policy further than `clip`. Also returns the ratios, `(batch,)`."""
-    # (batch,) against (batch, 1) would broadcast to (batch, batch) and train on nonsense
-    assert log_ratio.ndim == 1 and log_ratio.shape == advantage.shape, (log_ratio.shape, advantage.shape)
-    ratio = jnp.exp(log_ratio)
-    return jnp.mean(jnp.maximum(-advantage * ratio, -advantage * jnp.clip(ratio, 1 - clip, 1 + clip))), ratio
-
-
-def clipped_value_loss(v: Array, old_v: Array, returns: Array, clip: float | None) -> Array:
-    """Squared error; with `clip` no gain from moving a value further than that from its old value. There is no factor of 1/2."""
-    assert v.ndim == 1 and v.shape == old_v.shape == returns.shape, (v.shape, old_v.shape, returns.shape)
-    error = jnp.square(v - returns)
-    if clip is None:
-        return jnp.mean(error)
-    return jnp.mean(jnp.maximum(error, jnp.square(old_v + jnp.clip(v - old_v, -clip, clip) - returns)))
-
-
-def adapted_learning_rate(
-    rate: Array, kl: Array, desired_kl: float, *, high: float, low: float, factor: float, bounds: tuple[float, float]
-) -> Array:
-    """Lower if the policy moved too far, higher if it hardly moved. A KL of exactly 0 means no update yet: no change."""
-    slower, faster = jnp.maximum(bounds[0], rate / factor), jnp.minimum(bounds[1], rate * factor)
-    return jnp.where(kl > high * desired_kl, slower, jnp.where((kl > 0) & (kl < low * desired_kl), faster, rate))

@@ -24,7 +24,6 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.lax import optimization_barrier
 
-from tandem.agents.losses import adapted_learning_rate, clipped_surrogate, clipped_value_loss
 from tandem.agents.packing import (
     Info,
     MiniBatch,
@@ -40,6 +39,7 @@ from tandem.agents.packing import (
 )
 from tandem.agents.parameters import Adam, norm, to_arrays
 from tandem.agents.ppo_config import PPOConfig
+from tandem.agents.ppo_losses import adapted_learning_rate, clipped_surrogate, clipped_value_loss
 from tandem.agents.saved import from_arrays
 from tandem.agents.symmetry import Mirror, with_symmetry
 from tandem.networks import gaussian

@@ -6,7 +6,7 @@
             episode, step         its place in the episode
             status, reason        'accepted', or 'rejected' and why; rejected rows are kept, never trained on
             record                the step itself (`codec.pack_transition`), byte for byte as it was sent; of steps that cannot be
-                                  read only so much that a client that sends nonsense does not fill the disk (`QUARANTINE_BYTES`)
+                                  read only so much that a client that sends nonsense does not fill the disk (`quarantine.py`)
     discarded   source, episode   episodes that a person discarded: their steps are kept, but no longer trained on
 
 One process writes while others read. A journal that is being written has two companions
@@ -27,19 +27,13 @@ from typing import Any
 from tandem.codec import CodecError, pack_transition, unpack_transition
 from tandem.data.journal_file import CREATE_DISCARDED, storage_error
 from tandem.data.journal_questions import JournalQuestions
+from tandem.data.quarantine import Quarantine, storable
 from tandem.data.screening import Place, Screen
 from tandem.data.validation import COUNT_LIMIT, Validator
 from tandem.errors import FileUnreadable
 from tandem.types import Spec, Transition
 
-QUARANTINED_RECORD, QUARANTINE_BYTES = 2**18, 2**24
-"""Bytes that are kept of one step that cannot be read, and of all of them since the journal was opened."""
-MAX_REASON = 500
-"""Characters."""
 _PAGE_OF_ROWS = 1000
-_NOT_DISCARDED = """
-AND NOT EXISTS (SELECT 1 FROM discarded WHERE discarded.source = steps.source AND discarded.episode = steps.episode)
-"""
 _INSERT = """
 INSERT INTO steps (source, seq, episode, step, status, reason, record) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (source, seq) DO NOTHING
@@ -53,9 +47,8 @@ class Journal(JournalQuestions):
         super().__init__(path, connection, spec, created, attributes)
         self._validator = Validator(spec)
         self._screen = Screen(spec)
-        self.unreadable = 0
+        self.quarantined = Quarantine()
         """Steps since it was opened that could not be read; they are kept as rejected."""
-        self._quarantined = 0
 
     def append(self, transitions: Iterable[Transition]) -> int:
         """Store these steps in one transaction; returns how many were new. A step known already is not stored again."""
@@ -77,7 +70,7 @@ class Journal(JournalQuestions):
 
     def quarantine(self, source: str, seq: int, problem: Exception, record: bytes) -> int:
         """Keep a step that could not be stored in any other way, as rejected."""
-        return self._insert([self._unreadable_row(source, seq, f"cannot be stored: {type(problem).__name__}: {problem}", record)])
+        return self._insert([self.quarantined.row(source, seq, f"cannot be stored: {type(problem).__name__}: {problem}", record)])
 
     def read(
         self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None, with_discarded: bool = False
@@ -102,15 +95,6 @@ class Journal(JournalQuestions):
                 return
             after_ord, left = rows[-1][0], left - len(rows)
 
-    def start_of_last(self, count: int, *, up_to_ord: int | None = None) -> int:
-        """The bookmark after which the last `count` accepted steps follow: `read(start_of_last(n))` yields n, or all there are."""
-        last = COUNT_LIMIT if up_to_ord is None else up_to_ord
-        rows = self._rows(
-            f"SELECT ord FROM steps WHERE ord <= ? AND status = 'accepted' {self._kept()} ORDER BY ord DESC LIMIT 1 OFFSET ?",
-            (last, count),
-        )
-        return rows[0][0] if rows else 0
-
     def forget_after(self, ord: int) -> int:
         """Remove the steps after a bookmark, for a simulation that restarts there; returns how many."""
         return self._change(lambda connection: connection.execute("DELETE FROM steps WHERE ord > ?", (ord,)))
@@ -124,14 +108,6 @@ class Journal(JournalQuestions):
             connection.executemany("INSERT OR IGNORE INTO discarded VALUES (?, ?)", rows)
 
         return self._change(change) if rows else 0
-
-    def discarded(self) -> set[tuple[str, int]]:
-        """Discarded episodes, by source and number."""
-        return set(self._rows("SELECT source, episode FROM discarded")) if self._kept() else set()
-
-    def _kept(self) -> str:
-        """The part of a query that leaves out discarded episodes; empty if the journal has no such table yet."""
-        return _NOT_DISCARDED if self._rows("SELECT 1 FROM sqlite_master WHERE name = 'discarded'") else ""
 
     def _row(self, transition: Transition) -> tuple[Any, ...]:
         _require_name(transition.source, transition.seq)
@@ -151,19 +127,12 @@ class Journal(JournalQuestions):
             transition = unpack_transition(record, source, seq)
             return self._columns(transition, self._validator.reason(transition), record)
         except CodecError as problem:
-            return self._unreadable_row(source, seq, str(problem), record)
+            return self.quarantined.row(source, seq, str(problem), record)
         except Exception as problem:  # nobody thought of such a record; it costs itself alone
-            return self._unreadable_row(source, seq, f"cannot be handled: {type(problem).__name__}: {problem}", record)
-
-    def _unreadable_row(self, source: str, seq: int, reason: str, record: bytes) -> tuple[Any, ...]:
-        self.unreadable += 1
-        kept = record[: min(QUARANTINED_RECORD, QUARANTINE_BYTES - self._quarantined)]
-        self._quarantined += len(kept)
-        cut = "" if len(kept) == len(record) else f" ({len(kept)} of its {len(record)} bytes are kept)"
-        return source, seq, -1, -1, "rejected", _as_reason(reason) + cut, kept
+            return self.quarantined.row(source, seq, f"cannot be handled: {type(problem).__name__}: {problem}", record)
 
     def _columns(self, transition: Transition, reason: str | None, record: bytes) -> tuple[Any, ...]:
-        status, why = ("rejected", _as_reason(reason)) if reason else ("accepted", None)
+        status, why = ("rejected", storable(reason)) if reason else ("accepted", None)
         return transition.source, int(transition.seq), _column(transition.episode), _column(transition.step), status, why, record
 
     def _insert(self, rows: list[tuple[Any, ...]]) -> int:
@@ -202,11 +171,6 @@ class Journal(JournalQuestions):
 def _column(count: Any) -> int:
     """A count that fits the column; -1 for anything else, which is then the reason of rejection."""
     return int(count) if isinstance(count, numbers.Integral) and 0 <= int(count) < COUNT_LIMIT else -1
-
-
-def _as_reason(text: str) -> str:
-    """A reason that names things from outside: of bounded length, and of characters that can be stored."""
-    return text[:MAX_REASON].encode(errors="replace").decode()
 
 
 def _require_name(source: str, seq: int) -> None:

@@ -9,6 +9,10 @@ from tandem.data.journal_file import JournalFile
 from tandem.data.validation import COUNT_LIMIT
 from tandem.types import Transition
 
+_NOT_DISCARDED = """
+AND NOT EXISTS (SELECT 1 FROM discarded WHERE discarded.source = steps.source AND discarded.episode = steps.episode)
+"""
+
 
 class Rejected(NamedTuple):
     """A step that was kept and is not trained on."""
@@ -50,6 +54,23 @@ class JournalQuestions(JournalFile):
 
     @abstractmethod
     def _decoded(self, number: int, source: str, seq: int, record: bytes) -> Transition: ...
+
+    def start_of_last(self, count: int, *, up_to_ord: int | None = None) -> int:
+        """The bookmark after which the last `count` accepted steps follow: `read(start_of_last(n))` yields n, or all there are."""
+        last = COUNT_LIMIT if up_to_ord is None else up_to_ord
+        rows = self._rows(
+            f"SELECT ord FROM steps WHERE ord <= ? AND status = 'accepted' {self._kept()} ORDER BY ord DESC LIMIT 1 OFFSET ?",
+            (last, count),
+        )
+        return rows[0][0] if rows else 0
+
+    def discarded(self) -> set[tuple[str, int]]:
+        """Discarded episodes, by source and number."""
+        return set(self._rows("SELECT source, episode FROM discarded")) if self._kept() else set()
+
+    def _kept(self) -> str:
+        """The part of a query that leaves out discarded episodes; empty if the journal has no such table yet."""
+        return _NOT_DISCARDED if self._rows("SELECT 1 FROM sqlite_master WHERE name = 'discarded'") else ""
 
     def rejected(self, after_ord: int = 0) -> list[Rejected]:
         rows = self._rows(

@@ -21,8 +21,8 @@ from tandem.doctor.probe import Probe, parse_address, probe
 from tandem.doctor.records import Records
 from tandem.doctor.show import clock_lines, lines
 from tandem.errors import ConfigError, FileMissing
-from tandem.printable import printable
 from tandem.runs.folder import RunFolder
+from tandem.runs.printable import printable
 from tandem.types import Spec
 
 Say = Callable[[str], None]

@@ -28,7 +28,7 @@ class _Unknown:
     """One connection."""
 
     address: str
-    transport: asyncio.BaseTransport
+    transport: asyncio.WriteTransport
     timer: asyncio.TimerHandle
     received: int = 0
 
@@ -41,7 +41,7 @@ class Door:
         self._unknown: dict[Peer, _Unknown] = {}  # the oldest first
         self.turned_away = 0
 
-    def opened(self, peer: Peer, transport: asyncio.BaseTransport, loop: asyncio.AbstractEventLoop) -> None:
+    def opened(self, peer: Peer, transport: asyncio.WriteTransport, loop: asyncio.AbstractEventLoop) -> None:
         """A new connection; makes room for it."""
         address = str(peer[0]) if peer else ""
         by_address: dict[str, int] = {}
@@ -78,8 +78,7 @@ class Door:
         unknown = self._unknown[peer]
         self.forget(peer)
         self.turned_away += 1
-        abort = getattr(unknown.transport, "abort", unknown.transport.close)
-        abort()
+        unknown.transport.abort()
 
 
 def _peer_of(transport: asyncio.BaseTransport) -> Peer:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
 
 from tandem.codec import pack
-from tandem.printable import printable
+from tandem.runs.printable import printable
 
 MAX_HEADER = 256 * 2**10
 """Bytes of a frame's header."""

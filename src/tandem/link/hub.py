@@ -93,19 +93,8 @@ class Hub:
         self._tls = server_tls(config.certificate, config.key)
         self._lock = lock_run(folder)
         self._audit = Audit(folder.audit_file, wall)
-        self._hub = HubContext(
-            config,
-            folder.run_id,
-            info,
-            record_limit(info.spec),
-            PublishedPolicy(run),
-            HubEvents(folder, wall),
-            Sources(folder, wall),
-            self._audit,
-            Lines(say, Bucket(_LINES_PER_S, _LINES_AT_ONCE)),
-            Lines(warn or say),
-            wall,
-        )
+        lines, warnings = Lines(say, Bucket(_LINES_PER_S, _LINES_AT_ONCE)), Lines(warn or say)
+        self._hub = _context(config, folder, self._audit, lines, warnings, wall)
         self._commands_written = Bucket(_COMMANDS_PER_S, _COMMANDS_AT_ONCE)
         self.unwritten_commands = 0
         """Commands to the trainer that are not in `commands.jsonl`; it got them by the board."""
@@ -117,16 +106,7 @@ class Hub:
         self._findings = FindingsCache(findings, self.live)
         self._board = Board(run)
         self._journal = open_journal(run, info.spec, read_only=False, durability=config.durability)
-        self._writer = Writer(
-            run,
-            self._journal,
-            self._board,
-            durability=config.durability,
-            stored=lambda result: self._in_loop(self._actors.stored, result),
-            trouble=lambda text: self._in_loop(self._actors.storage_trouble, text),
-            failed=lambda problem: self._in_loop(self._fail, problem),
-            reserve=disk_reserve(run, config.disk_reserve_mb),
-        )
+        self._writer = self._make_writer()
         self.loop: asyncio.AbstractEventLoop | None = None
         """The hub's event loop while it serves."""
         self.remote = RemoteControl(lambda: self._actors.connected(), self.send_command, self.require)
@@ -145,6 +125,18 @@ class Hub:
         self._socket = listen(config.host, config.port)
         self.port: int = self._socket.getsockname()[1]
         self._server = self._make_server()
+
+    def _make_writer(self) -> Writer:
+        return Writer(
+            self.run,
+            self._journal,
+            self._board,
+            durability=self.config.durability,
+            stored=lambda result: self._in_loop(self._actors.stored, result),
+            trouble=lambda text: self._in_loop(self._actors.storage_trouble, text),
+            failed=lambda problem: self._in_loop(self._fail, problem),
+            reserve=disk_reserve(self.run, self.config.disk_reserve_mb),
+        )
 
     def _make_server(self) -> Server:
         config = self.config
@@ -371,3 +363,10 @@ def _episodes(path: Path) -> dict[str, float]:
         if found:
             return found
     return {}
+
+
+def _context(config: HubConfig, folder: RunFolder, audit: Audit, lines: Lines, warnings: Lines, wall: Callable[[], float]) -> HubContext:
+    """What all parts of a hub share."""
+    info, limit = folder.info, record_limit(folder.info.spec)
+    policy, events, sources = PublishedPolicy(folder.path), HubEvents(folder, wall), Sources(folder, wall)
+    return HubContext(config, folder.run_id, info, limit, policy, events, sources, audit, lines, warnings, wall)

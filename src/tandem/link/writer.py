@@ -96,7 +96,7 @@ class Writer:
     @property
     def unreadable(self) -> int:
         """Records since the hub started that could not be read."""
-        return self._journal.unreadable + self._bad_ends
+        return self._journal.quarantined.count + self._bad_ends
 
     def stop(self) -> None:
         """Store what is queued and end. On a full disk the rest is not acknowledged, so it is not lost."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.acting.actor import Actor
 from tandem.data.journal import Journal
 from tandem.off_policy.learner import Learner
 from tandem.off_policy.trainer import Trainer
@@ -52,6 +53,25 @@ def restore(trainer: Trainer, checkpoint: Checkpoint, journal: Journal) -> None:
     facts = {"learner_step": learner.steps, "exact": exact, "demo_transitions": len(learner.demos)}
     trainer.run.event("resumed", **facts, config=plain(trainer.config), **this_machine())
     trainer.display.say(f"resumed {trainer.run.path} at learner step {learner.steps:,}, actor step {learner.received:,}")
+
+
+def restore_with_actor(trainer: Trainer, actor: Actor, journal: Journal) -> None:
+    """Continue from the newest checkpoint, with an actor in this thread.
+
+    In our simulations bit for bit, elsewhere with the same data and a new episode.
+    """
+    checkpoint = trainer.campaign.newest_checkpoint()
+    saved = checkpoint.loops["actor"]
+    if saved is not None and saved["env"] is not None:
+        journal.forget_after(checkpoint.meta["ord"])  # the same steps will be made again
+    restore(trainer, checkpoint, journal)
+    if trainer.learner.snapshot is not None:
+        trainer.link.publish(trainer.learner.snapshot)  # the actor may not have taken it yet
+    if saved is None:  # the run had actors in other processes until now
+        actor.steps = trainer.learner.received
+        actor.begin()
+    else:
+        actor.restore(saved)
 
 
 def _bookmark(trainer: Trainer, saved: int, last: int) -> int:

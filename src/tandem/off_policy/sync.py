@@ -21,7 +21,7 @@ from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec, resumed_spec
-from tandem.off_policy.saving import restore, save
+from tandem.off_policy.saving import restore_with_actor, save
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
 from tandem.runs.campaign import Watch
@@ -76,7 +76,7 @@ def train(
         )
         if resume:
             with restoring(run.checkpoints):
-                _restore(trainer, actor, journal)
+                restore_with_actor(trainer, actor, journal)
         else:
             _begin(trainer, actor, start)
         with interruptible(trainer):
@@ -122,19 +122,3 @@ def _loop(trainer: Trainer, actor: Actor, journal: Journal) -> str:
         actor.step()
         actor.reset_ended()
         trainer.receive()
-
-
-def _restore(trainer: Trainer, actor: Actor, journal: Journal) -> None:
-    """Continue from the newest checkpoint: in our simulations bit for bit, elsewhere with the same data and a new episode."""
-    checkpoint = trainer.campaign.newest_checkpoint()
-    saved = checkpoint.loops["actor"]
-    if saved is not None and saved["env"] is not None:
-        journal.forget_after(checkpoint.meta["ord"])  # the same steps will be made again
-    restore(trainer, checkpoint, journal)
-    if trainer.learner.snapshot is not None:
-        trainer.link.publish(trainer.learner.snapshot)  # the actor may not have taken it yet
-    if saved is None:  # the run had actors in other processes until now
-        actor.steps = trainer.learner.received
-        actor.begin()
-    else:
-        actor.restore(saved)

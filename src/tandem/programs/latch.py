@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tandem.acting.latch import FOLDER, Entry, all_latches, printable, release_file
+from tandem.acting.latch import FOLDER, Entry, all_latches, release_file, short
 from tandem.errors import ConfigError
 from tandem.programs.terminal import say
 
@@ -24,7 +24,7 @@ def latch(folder: Path = FOLDER, release: str | None = None) -> None:
     if not found:
         say(f"no robot is held in {folder}")
     for entry in found:
-        say(f"'{_name(entry)}' ({printable(entry.task) or 'task unknown'}) stands still: {'; '.join(map(str, entry.holds.values()))}")
+        say(f"'{_name(entry)}' ({short(entry.task) or 'task unknown'}) stands still: {'; '.join(map(str, entry.holds.values()))}")
     for entry in chosen:
         if not release_file(entry.path):
             raise ConfigError(f"the actor '{_name(entry)}' is running: say resume in the page, or stop the actor and type this again")
@@ -33,4 +33,4 @@ def latch(folder: Path = FOLDER, release: str | None = None) -> None:
 
 def _name(entry: Entry) -> str:
     """A damaged file does not say whose it is; its own name does."""
-    return printable(entry.name) or entry.path.stem
+    return short(entry.name) or entry.path.stem

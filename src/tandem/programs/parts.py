@@ -21,9 +21,9 @@ from typing import Any, NoReturn
 
 from tandem.errors import EnvironmentFailed, StorageFull, TandemError
 from tandem.files import write_atomically
-from tandem.printable import printable
 from tandem.programs.launcher import Part
 from tandem.runs.folder import RunFolder
+from tandem.runs.printable import printable
 
 
 def hub_part(run: Path, **settings: Any) -> Part:

@@ -14,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from tandem.files import name_for_files
-from tandem.printable import printable
 from tandem.runs.display import Display, summary_table
+from tandem.runs.printable import printable
 
 console = Console()
 errors = Console(stderr=True)

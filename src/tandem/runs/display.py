@@ -17,9 +17,9 @@ from rich.live import Live
 from rich.table import Table
 
 from tandem.allowed import code_of
-from tandem.printable import printable
 from tandem.runs.clocks import Clocks
 from tandem.runs.isolation import Lines
+from tandem.runs.printable import printable
 from tandem.types import Metrics
 
 Mode = Literal["live", "lines", "quiet", "json"]

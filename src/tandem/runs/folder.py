@@ -41,10 +41,10 @@ from typing import Any, Literal, get_args
 from tandem import __version__
 from tandem.errors import ConfigError, FileMissing, FileUnreadable
 from tandem.files import make_once, sync, write_atomically
-from tandem.printable import printable
 from tandem.runs.clocks import Clocks
 from tandem.runs.lines import append_lines, append_rows, read_rows
 from tandem.runs.loggers import Isolated, TensorBoard, WandB
+from tandem.runs.printable import printable
 from tandem.types import Metrics, Spec
 
 PRIVATE_FOLDER = 0o700
