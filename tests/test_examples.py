@@ -151,7 +151,7 @@ def test_a_task_of_your_own_is_demonstrated_trained_and_read(tmp_path: Path) -> 
 
 
 def test_a_learned_policy_is_loaded_and_acts(tmp_path: Path) -> None:
-    few = {"max_steps": 20, "eval_period": 0, "final_episodes": 0, "hidden": (8,), "training_starts": 20}
+    few = {"max_steps": 20, "eval_period": 0, "final_episodes": 0, "hidden": (16, 16), "batch_size": 16, "training_starts": 20}
     tandem.train("reach", run=tmp_path / "run", quiet=True, **few)
     said = example("load_and_act.py", tmp_path / "run", "--episodes", 2, cwd=tmp_path)
     assert "task reach, policy version" in said and "seed 1: " in said and "actions of shape (2, 3)" in said

@@ -96,7 +96,7 @@ def test_programs_use_the_seeds_of_their_purpose(run: int, tmp_path: Path, used:
     demos = record_demos(make_env("reach"), make_expert("reach", run), 3, tmp_path / "demos", run)
     attempts = taken(used)
     assert attempts == episode_seeds(run, "demonstrations", len(attempts)) and len(attempts) >= 3
-    config = TrainConfig("reach", SACConfig(hidden=(8,)), run, (demos,), max_steps=20, batch_size=8, training_starts=4, num_envs=2)
+    config = TrainConfig("reach", SACConfig(hidden=(16, 16)), run, (demos,), max_steps=20, batch_size=16, training_starts=4, num_envs=2)
     config = replace(config, eval_period=10, eval_episodes=3, final_episodes=4, stop_success=None)
     summary = train(config, tmp_path / "run", Display("quiet"))
     training, selection = episode_seeds(run, "training", 2, 0), episode_seeds(run, "selection", 3)

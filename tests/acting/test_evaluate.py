@@ -57,7 +57,7 @@ def test_every_step_of_an_evaluation_is_a_sign_of_life() -> None:
 def test_a_trainer_says_that_it_evaluates_as_long_as_it_does(tmp_path: Path) -> None:
     """A page and the doctor call one dead whose heart has not beaten for five seconds; an evaluation may take longer."""
     spec = spec_for("reach")
-    config = TrainConfig(task="reach", agent=SACConfig(hidden=(8,)), eval_episodes=2)
+    config = TrainConfig(task="reach", agent=SACConfig(hidden=(16, 16)), eval_episodes=2)
     run = RunFolder.create(tmp_path / "run", "rlpd", config, spec)
     link = TrainerEnd(run.path, spec)
     trainer = Trainer(config, run, spec, [], Display("quiet"), link)

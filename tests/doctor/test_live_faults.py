@@ -28,7 +28,7 @@ from tests.link.proxy import Proxy
 from tests.waiting import wait_for
 
 HERE = Path(__file__).parent
-SMALL = ("--hidden", "32", "32", "--batch-size", "32", "--training-starts", "40", "--steps-per-update", "10", "--eval-period", "0")
+SMALL = ("--hidden", "16", "16", "--batch-size", "16", "--training-starts", "40", "--steps-per-update", "10", "--eval-period", "0")
 SMALL = (*SMALL, "--final-episodes", "0", "--log-period", "10")
 
 

@@ -55,7 +55,7 @@ def test_clones_of_a_simple_skill_do_it_and_both_policies_are_kept(cloned: tuple
 def test_a_clone_starts_rlpd_with_its_very_parameters(cloned: tuple[Path, Path], tmp_path: Path) -> None:
     demos, run = cloned
     config = TrainConfig(task="reach", agent=SACConfig(hidden=HIDDEN), demos=(demos,), max_steps=1, eval_period=0, final_episodes=0)
-    train(replace(config, training_starts=10, batch_size=32), tmp_path / "rlpd", Display("quiet"), init_from=run)
+    train(replace(config, training_starts=10, batch_size=16), tmp_path / "rlpd", Display("quiet"), init_from=run)
     snapshot, _ = load_policy(run)
     assert f"version 1, {snapshot.hash}" in (tmp_path / "rlpd" / "train.log").read_text()
 

@@ -21,7 +21,7 @@ from tandem.runs.folder import RunFolder
 
 SMALL = TrainConfig(
     task="reach",
-    agent=SACConfig(hidden=(16,)),
+    agent=SACConfig(hidden=(16, 16)),
     batch_size=16,
     training_starts=20,
     steps_per_update=10,

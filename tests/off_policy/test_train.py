@@ -30,8 +30,8 @@ from tests.small_disk import small_disk
 
 SMALL = TrainConfig(
     task="reach",
-    agent=SACConfig(hidden=(32, 32)),
-    batch_size=32,
+    agent=SACConfig(hidden=(16, 16)),
+    batch_size=16,
     training_starts=20,
     steps_per_update=10,
     eval_period=0,
@@ -178,7 +178,7 @@ def test_demonstrations_of_another_task_are_refused_before_anything_is_written(d
 
 def test_a_checkpoint_of_another_shape_names_the_leaf(demos: Path, tmp_path: Path) -> None:
     train(replace(SMALL, demos=(demos,), max_steps=10), tmp_path / "run", quiet())
-    wider = replace(SMALL, agent=SACConfig(hidden=(48, 32)), demos=(demos,), max_steps=20)
+    wider = replace(SMALL, agent=SACConfig(hidden=(24, 16)), demos=(demos,), max_steps=20)
     with pytest.raises(FileUnreadable, match=r"32.*48|48.*32"):
         train(wider, tmp_path / "run", quiet(), resume=True)
 
@@ -281,7 +281,7 @@ def test_a_changed_header_of_a_policy_is_refused(demos: Path, tmp_path: Path) ->
 
 def test_impossible_q_values_are_rolled_back_and_counted(demos: Path, tmp_path: Path) -> None:
     """A learning rate that blows the critic up: the run survives with its last good state and says how often."""
-    wild = replace(SMALL, agent=SACConfig(hidden=(32, 32), learning_rate=30.0), demos=(demos,), max_steps=200)
+    wild = replace(SMALL, agent=SACConfig(hidden=(16, 16), learning_rate=30.0), demos=(demos,), max_steps=200)
     summary = train(wild, tmp_path / "run", quiet())
     assert summary["rolled_back"] >= 1
     events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
@@ -300,7 +300,8 @@ def test_ctrl_c_stops_cleanly_and_the_run_can_be_resumed(demos: Path, tmp_path: 
         "--run",
         str(tmp_path / "run"),
     ]
-    options = ["--hidden", "32", "32", "--max-steps", "1000000", "--eval-period", "0", "--stop-success", "None", "--json"]
+    options = ["--hidden", "16", "16", "--batch-size", "16", "--max-steps", "1000000", "--eval-period", "0"]
+    options += ["--stop-success", "None", "--json"]
     with subprocess.Popen(command + options, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:

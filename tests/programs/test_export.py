@@ -205,7 +205,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     on_policy = dataclasses.replace(on_policy, actor_entries=("to_ball", "command_offset", "tcp_position"))
     train_ppo(on_policy, folder / "ppo", quiet)
-    rlpd = TrainConfig(task="reach", agent=SACConfig(hidden=(32, 32)), demos=(demos,), batch_size=32, training_starts=20, max_steps=30)
+    rlpd = TrainConfig(task="reach", agent=SACConfig(hidden=(16, 16)), demos=(demos,), batch_size=16, training_starts=20, max_steps=30)
     train(dataclasses.replace(rlpd, eval_period=0, final_episodes=0, num_envs=2), folder / "rlpd", quiet)
     clone_demos(CloneArgs("reach", (demos,), BCConfig(max_steps=300), hidden=(32, 32), final_episodes=0), folder / "bc", quiet)
     return {kind: folder / kind for kind in ("ppo", "rlpd", "bc")}

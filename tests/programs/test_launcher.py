@@ -17,7 +17,8 @@ from tandem.programs.supervisor import PartFailed, Supervisor
 from tandem.runs.folder import RunFolder
 from tests.waiting import wait_for
 
-FEW = ("--hidden", "8", "--batch-size", "8", "--training-starts", "10", "--eval-period", "0", "--final-episodes", "0", "--max-steps", "20")
+FEW = ("--hidden", "16", "16", "--batch-size", "16", "--training-starts", "10", "--eval-period", "0", "--final-episodes", "0")
+FEW = (*FEW, "--max-steps", "20")
 OWN = """
     import gymnasium, numpy as np
 

@@ -14,7 +14,7 @@ from tandem.errors import ConfigError, PackageMissing, extras_named
 from tandem.off_policy.recipes import RECIPES
 from tandem.programs.library import with_settings
 
-FEW = {"max_steps": 20, "eval_period": 0, "hidden": (8,), "training_starts": 20, "steps_per_update": 5}
+FEW = {"max_steps": 20, "eval_period": 0, "hidden": (16, 16), "batch_size": 16, "training_starts": 20, "steps_per_update": 5}
 
 
 @pytest.fixture(scope="module")
