@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install browser train test test-fast chaos release-check check format bench clean
+.PHONY: help install browser train test test-long test-fast chaos release-check check format bench clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,8 +22,11 @@ $(STAMP): pyproject.toml constraints.txt
 train: install ## record 25 demonstrations of the gear assembly and learn it
 	$(BIN)/tandem train gear_assembly --scripted-demos 25
 
-test: install browser check ## lint, types and all tests
-	$(BIN)/python -m pytest $(PARALLEL)
+test: install browser check ## lint, types and the tests (about 14 minutes on 2 cores)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not long"
+
+test-long: install browser ## the tests that `make test` leaves out: whole runs (about 6 minutes)
+	$(BIN)/python -m pytest $(PARALLEL) -m long
 
 test-fast: install ## the tests without processes, browser and training (at most 90 s on 2 cores)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not slow"

@@ -1,9 +1,12 @@
-"""Which tests are slow: `make test-fast` leaves them out, `make test` runs all. And what XLA compiles is compiled once for all tests."""
+"""Which tests are slow and which are long (`make test-fast`, `make test`, `make test-long`), and how their networks are compiled."""
 
 import gc
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,18 +14,42 @@ HERE = Path(__file__).parent
 # Half of the processor time of the tests was XLA compiling the same small networks again and again. Read when jax is imported.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(HERE.parent / ".pytest_cache" / "xla"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-# What XLA optimises in programs as small as these is not worth its time. Here one level is left: tests compare results to the last bit,
-# which depends on it. The processes that tests start have none.
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=1"
-import jax  # noqa: E402
-
-jax.devices()  # the flags are read now
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0"
-SLOW = (
-    # processes
-    "test_cli.py",
+# What XLA optimises in programs as small as these is not worth its time: neither here (see `_compiled_fast`) nor in the processes that
+# tests start.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # for the few that are optimised: a quarter less time to compile
+OPTIMISED = ("agents/test_ppo.py", "on_policy")
+"""Tests that compare results to the last bit, where XLA's optimisations decide it, and tests that compute for longer than they compile."""
+LONG = (
+    # whole runs that learn something
+    "agents/test_learning.py",
+    "off_policy/test_learner.py::test_rlpd_as_published_learns_a_task_with_a_return_range",
+    "on_policy/test_curiosity.py::test_rnd_opens_a_lock_that_chance_never_opens",
+    "on_policy/test_ppo_run.py::test_reach_is_trained_on_its_dense_reward_and_evaluated_by_success",
+    "on_policy/test_symmetry.py::test_a_policy_trained_on_the_left_acts_on_the_right",
+    "programs/test_processes.py::test_reach_is_learned_by_processes_of_their_own",
+    # whole runs of processes, one after another
+    "doctor/test_doctor_command.py::test_a_healthy_run_in_both_languages_and_as_json",
+    "doctor/test_live_faults.py::test_a_run_of_processes_is_healthy_early_and_at_its_end",
+    "faults/test_two_hosts.py",
+    "on_policy/test_distill.py::test_the_command_distils_and_refuses_invalid_settings",
+    "programs/test_export.py::test_an_actor_acts_with_a_file_whatever_the_learner_publishes",
+    "programs/test_foreign_runs.py::test_an_actor_that_crashes_again_and_again_ends_the_run",
+    "programs/test_foreign_runs.py::test_scales_fitted_on_demonstrations_reach_actor_and_policy",
+    "programs/test_person_processes.py",
+    "programs/test_processes.py::test_a_real_time_actor_keeps_its_rate_while_the_learner_is_away",
+    "programs/test_processes.py::test_interrupted_resumed_and_interrupted_with_another_ratio",
+    "programs/test_serve.py::test_a_robot_that_serves_one_client_is_trained_without_evaluations",
+    "programs/test_serve.py::test_an_environment_in_another_python_is_trained_and_evaluated",
     "test_cli_ppo.py",
     "test_examples.py",
+    "test_mutants.py",
+)
+"""Tests that `make test` leaves to `make test-long`: whole runs whose parts the other tests hold one by one."""
+SLOW = (
+    *LONG,
+    # processes
+    "test_cli.py",
     "test_wheel.py",
     "test_architecture.py::test_programs_of_a_robots_computer_do_not_import_jax",
     "acting/test_camera_stream.py",
@@ -51,7 +78,6 @@ SLOW = (
     "programs/test_foreign_runs.py",
     "programs/test_launcher.py",
     "programs/test_library.py",
-    "programs/test_person_processes.py",
     "programs/test_processes.py",
     "programs/test_serve.py",
     "programs/test_standing_still.py",
@@ -73,7 +99,6 @@ SLOW = (
     "envs/test_rendering.py",
     # training, or compiling networks
     "agents/test_bc.py",
-    "agents/test_learning.py",
     "agents/test_ppo.py",
     "agents/test_recurrent_ppo.py",
     "agents/test_sac.py",
@@ -97,15 +122,27 @@ def _exists(path: str, test: str = "") -> bool:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         name = item.nodeid.removeprefix("tests/").split("[")[0]
-        if any(name == slow or name.startswith((f"{slow}/", f"{slow}::")) for slow in SLOW):
-            item.add_marker(pytest.mark.slow)
+        for marker, named in ((pytest.mark.slow, SLOW), (pytest.mark.long, LONG)):
+            if any(name == each or name.startswith((f"{each}/", f"{each}::")) for each in named):
+                item.add_marker(marker)
     # The slow files first: the many fast ones then fill the time until both workers are done. (Needs --no-loadscope-reorder.)
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _programs_are_let_go() -> Iterator[None]:
+def _compiled_fast(request: pytest.FixtureRequest) -> Iterator[None]:
     """What a file compiled stays on the disk, not in memory: two processes that run all files would hold gigabytes of it."""
+    optimised = request.path.relative_to(HERE).as_posix().startswith(OPTIMISED)
+    if optimised:
+        jax().config.update("jax_disable_most_optimizations", False)
     yield
-    jax.clear_caches()
-    gc.collect()
+    if "jax" in sys.modules:
+        jax().clear_caches()
+        gc.collect()
+    if optimised:
+        jax().config.update("jax_disable_most_optimizations", True)
+
+
+def jax() -> Any:
+    """Imported where it is used: most tests need none of it."""
+    return importlib.import_module("jax")

@@ -90,7 +90,8 @@ def parts_of(run: Path) -> list[int]:
 
 def test_reach_is_learned_by_processes_of_their_own(tmp_path: Path, started: Callable[..., Command]) -> None:
     run = tmp_path / "run"
-    said = started("train", "reach", "--scripted-demos", "10", "--run", str(run), "--final-episodes", "50", "--quiet", "--json").ends()
+    command = started("train", "reach", "--scripted-demos", "10", "--run", str(run), "--final-episodes", "50", "--quiet", "--json")
+    said = command.ends(seconds=180)
     summary = json.loads(said.splitlines()[-1])["summary"]
     assert summary["stopped"].startswith("stop_success") and summary["deterministic"]["success"] >= 0.9
     # the ratio that was asked for is kept, though nobody takes turns: 8 actor steps for a learner step, and a little more in hand
