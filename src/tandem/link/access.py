@@ -83,9 +83,13 @@ HERE = Asker(Who("this process", "admin"))
 
 @dataclass(frozen=True)
 class Session:
-    """A page that is logged in; its id is in the browser's cookie alone."""
+    """A page that is logged in. Its id is in the browser's cookie alone, its key in what the browser keeps for this server's pages alone.
+
+    A cookie goes to every port of its host, so that another server there could use it again; the key goes to this one only.
+    """
 
     hash: str
+    key: str
     name: str
     credential: str
     """Which credential logged it in: with that one it ends."""
@@ -223,22 +227,29 @@ class Access:
         right = hmac.compare_digest(_hash(credential.salt, token), credential.hash)  # constant time
         return who if right and who.valid else None
 
-    def by_session(self, secret: str) -> Who | None:
+    def by_cookie(self, secret: str) -> Who | None:
+        """Whose cookie this is. Whoever shows it may be another server on this host: it opens nothing but the empty page."""
         self.look()
         _, who = self._sessions.get(_hash("session", secret), (None, None))
         return who if who is not None and who.valid else None
 
-    def open_session(self, who: Who) -> str:
-        """Log a page in; returns what its cookie holds."""
-        secret, ends = secrets.token_urlsafe(32), time.monotonic() + 3600 * self._session_hours
+    def by_session(self, secret: str, key: str) -> Who | None:
+        """Who is at this page, by its cookie and its key."""
+        who = self.by_cookie(secret)
+        session, _ = self._sessions.get(_hash("session", secret), (None, None))
+        return who if session is not None and hmac.compare_digest(session.key, _hash("page", key)) else None
+
+    def open_session(self, who: Who) -> tuple[str, str]:
+        """Log a page in; returns what its cookie holds, and its key."""
+        secret, key, ends = secrets.token_urlsafe(32), secrets.token_urlsafe(32), time.monotonic() + 3600 * self._session_hours
         page = Who(who.name, who.role, ends if who.ends is None else min(ends, who.ends))
         expires_at = self._wall() + 3600 * self._session_hours
-        session = Session(_hash("session", secret), who.name, self._id_of(who), who.role, expires_at)
+        session = Session(_hash("session", secret), _hash("page", key), who.name, self._id_of(who), who.role, expires_at)
         while len(self._sessions) >= MAX_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))[1].valid = False
         self._sessions[session.hash] = (session, page)
         self._save_sessions()
-        return secret
+        return secret, key
 
     def end_session(self, secret: str) -> None:
         found = self._sessions.pop(_hash("session", secret), None)
