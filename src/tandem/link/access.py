@@ -28,6 +28,8 @@ from tandem.runs.folder import RunFolder, read_json
 
 TOKEN_NAME = "token"
 """The name of the credential in the run's file `token`; its role is admin."""
+ACTORS_NAME = "actors"
+"""The name of the credential in the file `actors_token`: of the actors that `tandem train` starts itself."""
 MAX_SESSIONS = 500
 _LOOK_S = 0.5
 """Between two looks at the files: how soon a change takes effect."""
@@ -133,6 +135,13 @@ class AccessFile:
             self._write([*known, made])
         return token
 
+    def make_for_actors(self) -> None:
+        """The credential of the actors that a new run starts itself: they need no more than an actor's role.
+
+        One for all of them: they share the run's spool folder, and each sends what another has left behind.
+        """
+        _write_private(self._folder.actors_token_file, self.add(ACTORS_NAME, "actor").encode())
+
     def revoke(self, name: str) -> None:
         """From a second later on it opens nothing, and what it has opened is closed. The token of the run is replaced by a new one."""
         with self._alone():
@@ -164,16 +173,24 @@ def _read_credentials(path: Path) -> Iterator[Credential]:
         data = json.loads(path.read_text())
     except FileNotFoundError:
         return
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise FileUnreadable(f"the credentials in {path} cannot be read: {problem}. Make them anew: move the file away.") from None
     try:
         for each in data["credentials"]:
             credential = Credential(**each)
-            if credential.role not in ROLES:
-                raise ValueError(f"role {credential.role!r:.50}")
+            times = (credential.made_at, 0.0 if credential.expires_at is None else credential.expires_at)
+            if credential.role not in ROLES or not all(type(time) in (int, float) and abs(time) < 1e15 for time in times):
+                raise ValueError(f"role {credential.role!r:.50}, times {times!r:.50}")
+            if not all(_is_plain(text) for text in (credential.id, credential.salt, credential.hash)) or type(credential.name) is not str:
+                raise ValueError("a name, id, salt or hash that is no text")
             yield credential
     except (KeyError, TypeError, ValueError) as problem:
         raise FileUnreadable(f"{path} is no list of credentials: {problem!r:.200}. Make them anew: move the file away.") from None
+
+
+def _is_plain(text: object) -> bool:
+    """Hashes are compared as ASCII."""
+    return isinstance(text, str) and text.isascii()
 
 
 def _write_private(path: Path, data: bytes) -> None:
@@ -300,9 +317,12 @@ class Access:
                 self._credentials[id] = (credential, Who(credential.name, credential.role, self._deadline(credential.expires_at)))
 
     def _read_sessions(self) -> None:
-        for row in read_json(self._folder.sessions_file) or []:
-            with contextlib.suppress(TypeError):
+        found = read_json(self._folder.sessions_file)
+        for row in found if isinstance(found, list) else []:
+            with contextlib.suppress(TypeError, OverflowError):  # a page whose row is damaged logs in again
                 session = Session(**row)
+                if not all(_is_plain(text) for text in (session.hash, session.key, session.credential)) or session.role not in ROLES:
+                    continue
                 self._sessions[session.hash] = (session, Who(session.name, session.role, self._deadline(session.expires_at)))
 
     def _deadline(self, expires_at: float | None) -> float | None:
