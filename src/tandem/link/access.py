@@ -245,7 +245,7 @@ class Access:
         return who if right and who.valid else None
 
     def by_cookie(self, secret: str) -> Who | None:
-        """Whose cookie this is. Whoever shows it may be another server on this host: it opens nothing but the empty page."""
+        """Whose cookie this is. It may have come from another server on this host, so it opens nothing but the empty page."""
         self.look()
         _, who = self._sessions.get(_hash("session", secret), (None, None))
         return who if who is not None and who.valid else None
