@@ -76,7 +76,9 @@ class Viewer:
         connection.request("GET", f"/?token={token}")
         answer = connection.getresponse()
         answer.read()
-        self._headers = {"Cookie": (answer.getheader("set-cookie") or "").partition(";")[0], "Origin": f"http://{address}"}
+        cookie, _, _ = (answer.getheader("set-cookie") or "").partition(";")
+        key = (answer.getheader("location") or "").partition("#page=")[2]
+        self._headers = {"Cookie": cookie, "X-Tandem-Page": key, "Origin": f"http://{address}"}
         connection.request("GET", "/", headers=self._headers)
         assert b"page.js" in connection.getresponse().read()
         connection.close()

@@ -109,5 +109,5 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
         raise FileMissing(f"there is no {what} {path}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:  # also of Unicode, and of numbers with thousands of digits
         raise ConfigError(f"the {what} {path} cannot be read: {problem}") from None

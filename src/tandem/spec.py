@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ from tandem.errors import ConfigError
 
 ROLES = ("vector", "image", "privileged")
 """vector: numbers for every network. image: (height, width, channels) uint8. privileged: numbers for critics and teachers only."""
+
+MAX_NUMBERS = 2**25
+"""Numbers in the observations and actions of a spec from outside: a picture in 4K has 25 million. Its hash looks at the scale of each."""
 
 
 def _usual_role(shape: tuple[int, ...], dtype: str) -> str:
@@ -208,7 +212,7 @@ class Spec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Spec:
         return_range, reward_range = data["return_range"], data.get("reward_range")
-        return cls(
+        read = cls(
             task=str(data["task"]),
             observation={name: _entry_from_json(entry) for name, entry in data["observation"].items()},
             action=_action_from_json(data["action"]),
@@ -217,6 +221,10 @@ class Spec:
             return_range=None if return_range is None else (float(return_range[0]), float(return_range[1])),
             reward_range=None if reward_range is None else (float(reward_range[0]), float(reward_range[1])),
         )
+        sizes = [math.prod(entry.shape) for entry in read.observation.values()] + [part.size for part in read.action]
+        if min(sizes, default=0) < 0 or sum(sizes) > MAX_NUMBERS:
+            raise ValueError(f"a spec with shapes of {min(sizes)} to {max(sizes)} numbers; all together have at most {MAX_NUMBERS:,}")
+        return read
 
 
 @dataclass(frozen=True)

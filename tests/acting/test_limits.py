@@ -1,5 +1,6 @@
 """Limits just before the robot, computed by hand."""
 
+import dataclasses
 import time
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from tandem.acting.limits import LimitedEnv, Limits, settings_for
 from tandem.envs.limits import LimitSettings
 from tandem.envs.registry import make, make_env, spec_for
-from tandem.errors import ConfigError
+from tandem.errors import ConfigError, LimitViolated
 from tandem.types import Continuous, Entry, Spec
 
 SPEC = Spec(
@@ -119,6 +120,45 @@ def test_a_robot_has_its_tasks_limits_and_a_fast_simulation_none() -> None:
     assert settings_for("Pendulum-v1", spec_for("Pendulum-v1"), realtime=True) == LimitSettings()
 
 
+def rows(*each: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {name: np.stack([row[name] for row in each]) for name in each[0]}
+
+
+def test_a_measured_force_beyond_the_stop_is_a_violation_in_every_row() -> None:
+    limits = Limits(SPEC, LimitSettings(wrench="wrench", force=10.0, stop_force=30.0))
+    assert not limits.idle and not Limits(SPEC, LimitSettings(wrench="wrench", stop_force=30.0)).idle
+    sound, pushed = seen(force=(18, 0, 23)), seen(force=(0, -18, 25))  # 29.2 N and 30.8 N: beyond force_n both, beyond the stop one
+    assert limits.violation(rows(sound, sound)) == ""
+    assert limits.violation(rows(sound, pushed)) == "a force of 30.81 N was measured in row 1; at most 30 N are allowed"
+    assert limits.violation(rows(seen(force=(float("nan"), 0, 99)))) == "", "a sensor that knows nothing: the axes stand still, as ever"
+
+
+def test_a_measured_position_far_outside_is_a_violation_and_the_command_alone_is_none() -> None:
+    box = LimitSettings(position="place", offset="tension", low=(-0.1,) * 3, high=(0.1, 0.1, float("inf")), stop_outside=0.25)
+    limits = Limits(SPEC, box)
+    assert limits.violation(rows(seen(place=(0.1, -0.149, 9), tension=(0.2, 0, 0)))) == "", "a quarter of 0.2 m is 0.05 m; z has one end"
+    said = limits.violation(rows(seen(place=(0, -0.151, 0))))
+    assert said == "the position -0.151 of axis 'y' was measured, outside of the workspace from -0.1 to 0.1 by more than 0.25 of its width"
+    assert Limits(SPEC, LimitSettings(position="place", low=box.low, high=box.high)).violation(rows(seen(place=(9, 9, 9)))) == "", (
+        "not asked for"
+    )
+
+
+def test_an_environment_under_limits_raises_what_was_measured_after_a_step_and_after_a_reset() -> None:
+    env = make_env("reach")
+    here = env.reset(seeds=[0])["tcp_position"][0]
+    settings = LimitSettings(position="tcp_position", low=tuple(here - 0.05), high=tuple(here + 0.05), stop_outside=0.1)
+    under = LimitedEnv(env, Limits(env.spec, settings))
+    under.reset(seeds=[0])
+    assert under.step(np.zeros((1, 3))).success.shape == (1,)
+    far = dataclasses.replace(settings, low=tuple(here + 0.05), high=tuple(here + 0.1))  # as if it had been pushed there
+    pushed = LimitedEnv(env, Limits(env.spec, far))
+    for call in (lambda: pushed.reset(seeds=[0]), lambda: pushed.step(np.zeros((1, 3)))):
+        with pytest.raises(LimitViolated, match=r"limit of 'reach' was violated: the position .* of axis 'x' \(m\) was measured, outside"):
+            call()
+    env.close()
+
+
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
@@ -133,6 +173,14 @@ def test_a_robot_has_its_tasks_limits_and_a_fast_simulation_none() -> None:
         (LimitSettings(position="place", low=(0.0,) * 3, high=(1.0, float("nan"), 1.0)), "highest position of axis 'y' is nan"),
         (LimitSettings(force=5.0), "force limit of 5 N needs `wrench`"),
         (LimitSettings(force=-5.0, wrench="wrench"), "force limit is -5"),
+        (LimitSettings(stop_force=5.0), "stop at 5 N needs `wrench`"),
+        (
+            LimitSettings(stop_force=5.0, wrench="wrench", force=5.0),
+            "force at which the robot stops is 5, expected.*above 5.*`force_n` is 5",
+        ),
+        (LimitSettings(stop_force=float("nan"), wrench="wrench"), "force at which the robot stops is nan"),
+        (LimitSettings(stop_outside=0.1), "needs a workspace with both ends"),
+        (LimitSettings(stop_outside=-0.1, position="place", low=(0.0,) * 3, high=(1.0,) * 3), "share .* is -0.1"),
         (LimitSettings(stall_s=float("nan")), "`stall_s` is nan"),
         (LimitSettings(reset_s=-1.0), "`reset_s` is -1"),
     ],

@@ -64,6 +64,11 @@ def test_what_a_file_does_not_speak_of_stays_as_in_the_task(tmp_path: Path) -> N
         read_limits(tmp_path / "none.toml", spec, own)
 
 
+def test_a_file_can_say_what_must_never_be_measured(tmp_path: Path) -> None:
+    settings = read_limits(written(tmp_path, f"stop_force_n = 40\nstop_outside_share = 0.1\n{GOOD}"), ARM, LimitSettings())
+    assert (settings.force, settings.stop_force, settings.stop_outside) == (15.0, 40.0, 0.1)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "named"),
     [
@@ -79,6 +84,9 @@ def test_what_a_file_does_not_speak_of_stays_as_in_the_task(tmp_path: Path) -> N
         ("force_n = 15", "force_n = true", r"'force_n' is a boolean \(True\), expected a finite number above 0"),
         ("force_n = 15", 'force_n = "15 N"', r"'force_n' is a text \('15 N'\)"),
         ("force_n = 15", "force_n = [15]", "'force_n' is a list"),
+        ("stall_s = 1.5", "stop_force_n = -40", "'stop_force_n' is -40, expected a finite number above 0"),
+        ("stall_s = 1.5", "stop_force_n = 15", "force at which the robot stops is 15, expected a finite number above 15"),
+        ("stall_s = 1.5", "stop_outside_share = inf", "'stop_outside_share' is inf, expected"),
         ('wrench = "wrench"', "wrench = 3", "'wrench' is 3, expected the name of an observation entry"),
         # axes and what belongs to them
         ("low_m = -0.01\n", "", "has a `high` and no `low`"),

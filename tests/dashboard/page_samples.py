@@ -54,15 +54,16 @@ def asked(run: Path, path: str, headers: dict[str, str] | None = None) -> Any:
         return json.loads(answer.read())
 
 
-def logged_in(address: str, token: str) -> str:
-    """The cookie that a browser gets for a token."""
+def logged_in(address: str, token: str) -> dict[str, str]:
+    """The headers by which a page shows its session: the cookie, and the key that it keeps."""
     host, _, port = address.rpartition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=5)
     connection.request("GET", f"/?token={token}")
     answer = connection.getresponse()
     connection.close()
     assert answer.status == 303, answer.status
-    return (answer.getheader("set-cookie") or "").partition(";")[0]
+    cookie, _, _ = (answer.getheader("set-cookie") or "").partition(";")
+    return {"Cookie": cookie, "X-Tandem-Page": (answer.getheader("location") or "").partition("#page=")[2]}
 
 
 def stored(run: Path) -> dict[int, Transition]:

@@ -108,7 +108,7 @@ def test_without_the_token_no_page_no_script_and_no_websocket(address: str, run:
 
 
 def test_the_cookie_opens_a_websocket_only_for_our_own_pages(address: str, run: Path) -> None:
-    cookie = {"Cookie": logged_in(address, (run / "token").read_text().strip())}
+    cookie = logged_in(address, (run / "token").read_text().strip())
     assert status_of(address, "/page/files", cookie) == 200
     for path in ("/page/socket", "/_nicegui_ws/socket.io/?EIO=4&transport=websocket"):
         for origin in ("", "http://elsewhere.example", "http://127.0.0.1:1"):  # another port of this machine is another page
@@ -288,7 +288,7 @@ def test_a_person_marks_an_episode_as_success(visitor: Visitor, run: Path) -> No
 
 
 def test_invalid_messages_of_a_page_affect_only_that_page(address: str, run: Path, visitor: Visitor) -> None:
-    headers = {"Cookie": logged_in(address, (run / "token").read_text().strip()), "Origin": f"http://{address}"}
+    headers = logged_in(address, (run / "token").read_text().strip()) | {"Origin": f"http://{address}"}
     nonsense = ["", "{", "[]", "null", '{"do": "fly"}', '{"do": "look"}', '{"do": "steer", "keys": 7}', "x" * 20_000]
     nonsense += ['{"do": "run", "command": "format"}', '{"do": "robot", "command": "label", "detail": 7}']
     nonsense += ['{"do": "steer", "pad": {"axes": [NaN], "buttons": []}}']

@@ -326,30 +326,32 @@ def test_a_damaged_file_of_credentials_changes_nothing(tmp_path: Path) -> None:
 # ---- sessions of pages
 
 
-def log_in(hub: HubProcess, token: str) -> str:
+def log_in(hub: HubProcess, token: str) -> dict[str, str]:
+    """The headers of a page's session: its cookie, and the key that the page keeps."""
     status, _, headers = ask(hub, f"/?token={token}")
-    assert status == 303 and headers["location"] == "/", status
+    assert status == 303 and headers["location"].startswith("/#page="), status
     assert "HttpOnly" in headers["set-cookie"] and "SameSite=Strict" in headers["set-cookie"]
-    return headers["set-cookie"].partition(";")[0]
+    return {"Cookie": headers["set-cookie"].partition(";")[0], "X-Tandem-Page": headers["location"].partition("=")[2]}
 
 
 def test_a_session_has_the_role_of_its_token_and_its_port_in_its_name(hub: HubProcess, tokens: dict[Role, str]) -> None:
-    cookie = log_in(hub, tokens["viewer"])
-    name, _, value = cookie.partition("=")
-    assert name == f"tandem_{hub.port}" and value not in (hub.run / "sessions.json").read_text()
+    session = log_in(hub, tokens["viewer"])
+    name, _, value = session["Cookie"].partition("=")
+    kept = (hub.run / "sessions.json").read_text()
+    assert name == f"tandem_{hub.port}" and value not in kept and session["X-Tandem-Page"] not in kept
     assert stat.S_IMODE((hub.run / "sessions.json").stat().st_mode) == 0o600
-    assert json.loads(ask(hub, "/api/me", Cookie=cookie)[1])["role"] == "viewer"
+    assert json.loads(ask(hub, "/api/me", **session)[1])["role"] == "viewer"
     from_here = {"Origin": f"http://{hub.address}"}
     for body, status in (({"command": "resume"}, 403), ({"command": "stop", "detail": {"stay": True}}, 200)):
-        assert ask(hub, "/api/command", method="POST", body=body, Cookie=cookie, **from_here)[0] == status
-    assert ask(hub, "/api/command", method="POST", body={"command": "stop", "detail": {"stay": True}}, Cookie=cookie)[0] == 401  # no Origin
+        assert ask(hub, "/api/command", method="POST", body=body, **session, **from_here)[0] == status
+    assert ask(hub, "/api/command", method="POST", body={"command": "stop", "detail": {"stay": True}}, **session)[0] == 401  # no Origin
 
 
 def test_a_cookie_opens_no_link_and_an_actors_token_no_page(hub: HubProcess, tokens: dict[Role, str]) -> None:
-    cookie = log_in(hub, hub.token)
+    session = log_in(hub, hub.token)
     with (
         pytest.raises(InvalidStatus, match="401"),
-        connect(f"ws://{hub.address}/link", additional_headers={"Cookie": cookie, "Origin": f"http://{hub.address}"}, proxy=None),
+        connect(f"ws://{hub.address}/link", additional_headers=session | {"Origin": f"http://{hub.address}"}, proxy=None),
     ):
         pass
     assert ask(hub, f"/?token={tokens['actor']}")[0] == 403
@@ -359,15 +361,15 @@ def test_a_cookie_opens_nothing_at_another_port_after_logout_or_after_its_time(t
     """Defect 9: it was sent to other ports, opened them, and was valid for 30 days."""
     run = make_run(tmp_path / "run")
     with HubProcess(run, session_hours=1.5 / 3600) as hub, HubProcess(make_run(tmp_path / "other")) as other:
-        cookie, second = log_in(hub, hub.token), log_in(hub, hub.token)
-        value = cookie.partition("=")[2]
-        assert ask(hub, "/api/actors", Cookie=cookie)[0] == 200
-        for shown in (cookie, f"tandem_{other.port}={value}"):
-            assert ask(other, "/api/actors", Cookie=shown)[0] == 401
-        assert ask(hub, "/logout", Cookie=cookie)[0] == 404  # a link of another page logs nobody out
-        assert ask(hub, "/logout", method="POST", Cookie=cookie, Origin=f"http://{hub.address}")[0] == 303
-        assert ask(hub, "/api/actors", Cookie=cookie)[0] == 401
-        wait_for(lambda: ask(hub, "/api/actors", Cookie=second)[0] == 401, 4, "the other session ends by itself")
+        session, second = log_in(hub, hub.token), log_in(hub, hub.token)
+        value = session["Cookie"].partition("=")[2]
+        assert ask(hub, "/api/actors", **session)[0] == 200
+        for shown in (session["Cookie"], f"tandem_{other.port}={value}"):
+            assert ask(other, "/api/actors", **session | {"Cookie": shown})[0] == 401
+        assert ask(hub, "/logout", **session)[0] == 404  # a link of another page logs nobody out
+        assert ask(hub, "/logout", method="POST", **session, Origin=f"http://{hub.address}")[0] == 303
+        assert ask(hub, "/api/actors", **session)[0] == 401
+        wait_for(lambda: ask(hub, "/api/actors", **second)[0] == 401, 4, "the other session ends by itself")
 
 
 def test_sessions_survive_a_restart_of_the_hub_and_end_with_their_credential(tmp_path: Path) -> None:
@@ -379,9 +381,25 @@ def test_sessions_survive_a_restart_of_the_hub_and_end_with_their_credential(tmp
         hub.kill()
         known.revoke("otto")
         hub.start()
-        assert ask(hub, "/api/actors", Cookie=hers)[0] == 200 and ask(hub, "/api/actors", Cookie=his)[0] == 401
+        assert ask(hub, "/api/actors", **hers)[0] == 200 and ask(hub, "/api/actors", **his)[0] == 401
         known.revoke("anna")
-        wait_for(lambda: ask(hub, "/api/actors", Cookie=hers)[0] == 401, 3, "it ends with its credential")
+        wait_for(lambda: ask(hub, "/api/actors", **hers)[0] == 401, 3, "it ends with its credential")
+
+
+def test_a_cookie_without_the_key_of_its_page_opens_nothing_of_the_run(hub: HubProcess) -> None:
+    """Defect 9, what was left of it: browsers send the cookie to every port of a host, the key to none but the hub's."""
+    session, second = log_in(hub, hub.token), log_in(hub, hub.token)
+    from_here = {"Origin": f"http://{hub.address}"}
+    stolen = {"Cookie": session["Cookie"]} | from_here
+    for wrong in (stolen, stolen | {"X-Tandem-Page": ""}, stolen | {"X-Tandem-Page": second["X-Tandem-Page"]}):
+        assert [ask(hub, path, **wrong)[0] for path in ("/api/me", "/api/actors", "/page/files", "/login")] == [401] * 4
+        assert ask(hub, "/api/command", method="POST", body={"command": "resume"}, **wrong)[0] == 401
+        assert ask(hub, "/logout", method="POST", **wrong)[0] == 401
+        for address in (f"ws://{hub.address}/page/socket", f"ws://{hub.address}/page/socket?page={second['X-Tandem-Page']}"):
+            with pytest.raises(InvalidStatus, match="401"), connect(address, additional_headers=wrong, proxy=None):
+                pass
+    assert ask(hub, "/api/actors", **{"X-Tandem-Page": session["X-Tandem-Page"]})[0] == 401  # nor the key without the cookie
+    assert ask(hub, "/api/actors", **session)[0] == 200
 
 
 # ---- names of the server
@@ -396,7 +414,7 @@ def test_a_request_for_another_host_is_not_answered(hub: HubProcess, host: str |
         assert re.match(rb"HTTP/1.1 4(21|00) ", connection.recv(100))
     if host:
         with pytest.raises(InvalidStatus, match="421"), connect(
-            f"ws://{host}/page/socket", additional_headers={"Cookie": log_in(hub, hub.token)}, proxy=None,
+            f"ws://{host}/page/socket", additional_headers=log_in(hub, hub.token), proxy=None,
             sock=socket.create_connection(("127.0.0.1", hub.port), 5),
         ):  # fmt: skip
             pass

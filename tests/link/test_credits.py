@@ -11,13 +11,13 @@ from tandem.link.credits import Account, Pacing, burst, divide, left
 
 
 def test_the_arithmetic() -> None:
-    # 100 to start with, 10 learner steps at one update for two steps are 20 more, and a burst of 4 + max(4, 2) = 8
-    assert burst(4, 0.5) == 8
-    assert left(Pacing(100, 0.5, 10), 4, stored=0) == 128
-    assert left(Pacing(100, 0.5, 10), 4, stored=127) == 1
+    # 100 to start with, 10 learner steps at one update for two steps are 20 more, and a burst of 4 + max(4, 2) + 2 = 10
+    assert burst(4, 0.5) == 10
+    assert left(Pacing(100, 0.5, 10), 4, stored=0) == 130
+    assert left(Pacing(100, 0.5, 10), 4, stored=129) == 1
     assert left(Pacing(100, 0.5, 10), 4, stored=500) == 0
     # 8 learner steps for each step of an actor: one more is allowed only after 8 of them
-    assert [left(Pacing(0, 8.0, steps), 1, stored=2) for steps in (0, 7, 8, 16)] == [0, 0, 1, 2]
+    assert [left(Pacing(0, 8.0, steps), 1, stored=3) for steps in (0, 7, 8, 16)] == [0, 0, 1, 2]
 
 
 def divided(pacing: Pacing, rows: list[int], outstanding: list[int], stored: int = 0) -> list[int]:
@@ -27,17 +27,17 @@ def divided(pacing: Pacing, rows: list[int], outstanding: list[int], stored: int
 
 
 def test_an_actor_never_holds_more_than_its_part_of_the_burst() -> None:
-    # 10,000 steps are wanted to start with; R = 3, burst = 3 + max(3, 1) = 6: twice the rows for each
+    # 10,000 steps are wanted to start with; R = 3, n = 1, 3 + max(3, 1) = 6: twice the rows for each
     assert divided(Pacing(10_000, 1.0, 0), [1, 2], [0, 0]) == [2, 4]
-    # at an eighth of an update per step the burst is R + 8 = 10 for R = 2: each actor's part is 1 + 4
+    # at an eighth of an update per step R + max(R, 8) = 10 for R = 2: each actor's part is 1 + 4
     assert divided(Pacing(0, 0.125, 0), [1, 1], [0, 0]) == [5, 5]
 
 
 def test_credit_is_never_granted_twice_and_never_taken_back() -> None:
-    # burst 4, three stored: one is left
-    assert divided(Pacing(0, 1.0, 0), [1, 1], [0, 0], stored=3) == [1, 0]
-    assert divided(Pacing(0, 1.0, 0), [1, 1], [1, 0], stored=3) == [1, 0]
-    assert divided(Pacing(0, 1.0, 0), [1, 1], [2, 2], stored=3) == [2, 2]
+    # burst 5, four stored: one is left
+    assert divided(Pacing(0, 1.0, 0), [1, 1], [0, 0], stored=4) == [1, 0]
+    assert divided(Pacing(0, 1.0, 0), [1, 1], [1, 0], stored=4) == [1, 0]
+    assert divided(Pacing(0, 1.0, 0), [1, 1], [2, 2], stored=4) == [2, 2]
 
 
 def test_scarce_credit_is_shared_in_turn() -> None:
@@ -55,7 +55,7 @@ def test_scarce_credit_is_shared_in_turn() -> None:
 def test_an_idle_actor_saves_up_no_claim() -> None:
     busy, idle = Account(1), Account(1)
     for learner_step in range(1000):
-        divide(Pacing(0, 1.0, learner_step), [busy, idle], stored=learner_step + 1)
+        divide(Pacing(0, 1.0, learner_step), [busy, idle], stored=learner_step + 2)
         busy.acknowledge(busy.outstanding)
     assert idle.outstanding == 2
     assert busy.served - idle.served <= 2
@@ -86,7 +86,8 @@ class World:
             self.limit[i] = max(self.limit[i], self.acknowledged[i] + account.outstanding)
 
     def can_learn(self) -> bool:
-        return self.stored >= self.starts and self.learner_step <= (self.stored - self.starts) * self.u + 1
+        """As `trainer.py` counts: a learner step costs a credit of 1, and each stored step earns `u`."""
+        return self.stored >= self.starts and self.learner_step + 1 <= (self.stored - self.starts) * self.u
 
     def can_step(self, i: int) -> bool:
         return i not in self.paused and self.stepped[i] + self.rows[i] <= self.limit[i]
@@ -134,7 +135,7 @@ def test_credit_never_exceeds_the_limit_and_never_deadlocks(u: float, rows: list
 @settings(max_examples=30, deadline=None)
 @given(
     rows=st.lists(st.integers(1, 12), min_size=2, max_size=4),
-    u=st.sampled_from([0.1, 0.125, 0.3, 0.5, 1.0, 2.0, 4.0, 20.0]),
+    u=st.sampled_from([0.001, 0.01, 0.1, 0.125, 0.3, 0.5, 1.0, 2.0, 4.0, 20.0]),
     starts=st.integers(0, 200),
     seed=st.integers(0, 10**6),
 )
@@ -148,3 +149,14 @@ def test_an_actor_that_stands_still_does_not_stop_the_others(rows: list[int], u:
     for _ in range(2000):
         assert world.one_thing(), "the others are stuck"
     assert sum(world.stepped[1:]) > before
+
+
+@pytest.mark.parametrize("u", [0.001, 0.01, 0.3, 1.5])
+@pytest.mark.parametrize("paused", [1, 2])
+def test_actors_that_stand_still_from_the_start_stop_nobody(u: float, paused: int) -> None:
+    world = World([1, 3, 1], u, training_starts=0, seed=2)
+    world.divide()  # all that can be granted is granted, and these never use it
+    world.paused = set(range(paused))
+    for _ in range(20_000):
+        assert world.one_thing(), f"the others are stuck at {world.learner_step} learner steps, {world.stored} stored"
+    assert world.learner_step >= 3

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import socket
 import threading
 import time
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from link_samples import SPEC, HubProcess, client, make_run, python
+from websockets.sync.client import connect
 
 from tandem.errors import (
     ConfigError,
@@ -24,7 +26,7 @@ from tandem.errors import (
 )
 from tandem.link import messages
 from tandem.link.client import ActorClient, ClientConfig
-from tandem.link.messages import PROTOCOL
+from tandem.link.messages import PROTOCOL, Hello
 from tandem.types import Entry
 from tests.waiting import wait_for
 
@@ -69,10 +71,34 @@ def test_another_task(hub: HubProcess, tmp_path: Path) -> None:
 def test_another_spec_names_the_entry_and_both_shapes(hub: HubProcess, tmp_path: Path) -> None:
     other = dataclasses.replace(SPEC, observation={**SPEC.observation, "q": Entry((7,))})
     actor = client(hub, tmp_path, spec=other)
-    refused(actor, LinkSpecMismatch, r"'q': shape \(2,\) float32 .* here, shape \(7,\) float32 .* there.*here: the run, there: the actor")
+    refused(actor, LinkSpecMismatch, r"'q': shape \(2,\) float32 here, shape \(7,\) float32 there.*here: the run, there: the actor")
     assert issubclass(LinkSpecMismatch, SpecMismatch)
     last = refusals(hub)[-1]
     assert last["code"] == "spec" and "'q'" in last["problem"] and "(7,)" in last["problem"]
+
+
+@pytest.mark.parametrize(
+    "shape", [[10**6] * 2, [2**25], [10**9, 10**9], [-1], [1] * 10_000], ids=["two axes", "one axis", "overflow", "negative", "many axes"]
+)
+def test_a_greeting_with_a_huge_shape_costs_the_hub_nothing(hub: HubProcess, shape: list[int]) -> None:
+    """A hundred bytes that say that an observation has a trillion numbers: their hash looks at the scale of each."""
+    spec = SPEC.to_json()
+    spec["observation"]["q"]["shape"] = shape
+    hello = Hello(PROTOCOL, SPEC.task, SPEC.hash, spec, "large", "large-1", "realtime", 1, "")
+    before = resource_of(hub.pid)
+    with connect(f"ws://{hub.address}/link", additional_headers={"Authorization": f"Bearer {hub.token}"}, proxy=None) as socket:
+        socket.send(hello.pack())
+        answer = str(socket.recv(timeout=10))
+    assert "spec" in answer and ("cannot be read" in answer or "'q': shape" in answer)
+    after = resource_of(hub.pid)
+    assert after["seconds"] - before["seconds"] < 1.0 and after["mb"] - before["mb"] < 50
+
+
+def resource_of(pid: int) -> dict[str, float]:
+    """Processor time, and the most memory so far."""
+    times = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+    peak = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return {"seconds": (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"), "mb": int(peak.split()[1]) / 1e3}
 
 
 def test_another_reward_of_the_same_task_is_refused_although_the_hash_is_the_same(hub: HubProcess, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import time
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict
 
 WITNESS = os.environ.get("WITNESS", "/dev/null")
 OUTSIDE = "import os, sys, time; os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND), f'outside {time.monotonic()}\\n'.encode())"
@@ -52,5 +52,21 @@ class Silent(Robot):
     metadata = {**Robot.metadata, "silence_s": 0.4}  # noqa: RUF012
 
 
-for _made in (Robot, Watched, Silent):
+class Pushed(Robot):
+    """It measures the force in the file WITNESS.force."""
+
+    observation_space = Dict({"place": Box(-9, 9, (2,), np.float32), "wrench": Box(-99, 99, (3,), np.float32)})
+
+    def reset(self, *, seed=None, options=None):
+        return self.seen(), super().reset(seed=seed, options=options)[1]
+
+    def step(self, action):
+        return self.seen(), *super().step(action)[1:]
+
+    def seen(self):
+        force = 90.0 if os.path.exists(f"{WITNESS}.force") else 1.0
+        return {"place": np.zeros(2, np.float32), "wrench": np.array([0, 0, force], np.float32)}
+
+
+for _made in (Robot, Watched, Silent, Pushed):
     gymnasium.register(f"Stamped{_made.__name__}-v0", f"{__name__}:{_made.__name__}", max_episode_steps=1000)

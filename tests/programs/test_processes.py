@@ -137,6 +137,8 @@ def test_interrupted_resumed_and_interrupted_with_another_ratio(tmp_path: Path, 
 def test_a_run_is_steered_over_its_api(tmp_path: Path, started: Callable[..., Command]) -> None:
     run = tmp_path / "run"
     command = started("train", "reach", *SMALL, "--eval-episodes", "4", "--run", str(run))
+    actors = wait_for(lambda: api(run, "/api/actors"), 60, what="an actor")
+    assert {actor["credential"] for actor in actors} == {"actors"}, "not the admin's token"
     wait_for(lambda: learner_step(run) > 30, 60, what="it learns")
     api(run, "/api/command", {"command": "pause", "to": "all"})
     wait_for(lambda: api(run, "/api/status")["trainer"]["phase"] == "paused", 60, what="it pauses")

@@ -129,6 +129,34 @@ def test_a_stopped_robot_whose_actor_was_killed_moves_only_after_resume(sites: C
     assert site.lines("halt")[-1] >= site.lines("action")[-1], "halted at its end too"
 
 
+def test_a_measured_force_beyond_its_limit_holds_the_robot_also_after_a_restart_until_resume(sites: Callable[[str], Site]) -> None:
+    site = sites("stamped_robot:StampedPushed-v0")
+    with (site.folder / "limits.toml").open("r+") as file:
+        text = file.read()
+        file.seek(0)
+        file.write(f'wrench = "wrench"\nstop_force_n = 30.0\n{text}')
+    site.start_actor()
+    site.moves()
+    pushed = site.folder / "witness.force"
+    pushed.touch()
+    why = "a force of 90 N was measured; at most 30 N are allowed"
+    wait_for(lambda: any(why in standing for standing in site.standing()), 30, what=f"the reason at the hub; {site.log.read_text()}")
+    assert len(site.lines("halt")) == 1 and site.lines("halt")[0] >= site.lines("action")[-1], "halted, and no action after it"
+    assert any(why in file.read_text() for file in site.folder.glob("latch/*.json")), "on the disk"
+    site.stands(0.5)
+    assert site.actor is not None
+    site.actor.kill()
+    site.actor.wait()
+    pushed.unlink()  # that nothing pushes any more lets nobody move it
+    site.start_actor()
+    wait_for(lambda: f"the robot stands still: a limit of '{site.env}' was violated: {why}" in site.log.read_text(), 30, what="its reason")
+    site.stands(0.5)
+    resets = len(site.lines("reset"))
+    site.tell("resume")
+    site.moves()
+    assert len(site.lines("reset")) == resets + 1, "from the start of an episode"
+
+
 @pytest.mark.parametrize("env", ["stamped_robot:StampedWatched-v0", f"serve:{sys.executable}:stamped_robot:StampedRobot-v0"])
 def test_a_robot_is_halted_when_its_environment_or_its_actor_hangs_or_is_gone(sites: Callable[[str], Site], env: str) -> None:
     site = sites(env)

@@ -1,6 +1,10 @@
 """Recording by hand, through a real hub: what a person keeps is in the file, and nothing else."""
 
+import contextlib
+import os
+import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tandem.acting.limits import Asked
 from tandem.data.demos import load_demos, read_demos
 from tandem.envs.registry import make_expert, spec_for
+from tandem.errors import DataError
 from tandem.link.hub import Hub
 from tandem.programs.teaching import teach
 from tandem.teleop.steering import Reading
@@ -20,7 +26,7 @@ from tests.waiting import wait_for
 class Recording:
     """`teach` in a thread, and a page's hand on it."""
 
-    def __init__(self, folder: Path, demos: int, **options: Any) -> None:
+    def __init__(self, folder: Path, demos: int, task: str = "reach", **options: Any) -> None:
         self.hub: Hub | None = None
         self.result: list[Path] = []
         self.views: list[Any] = []
@@ -28,7 +34,8 @@ class Recording:
 
         def run() -> None:
             options.setdefault("mount", lambda hub: setattr(self, "hub", hub))
-            self.result.append(teach("reach", demos, folder, 7, stopped=self.stop.is_set, **options))
+            with contextlib.suppress(DataError):  # it was ended before anything was kept
+                self.result.append(teach(task, demos, folder, 7, stopped=self.stop.is_set, **options))
 
         self.thread = threading.Thread(target=run, daemon=True)
         self.thread.start()
@@ -148,3 +155,71 @@ def test_with_a_device_what_succeeds_is_kept_without_being_asked(tmp_path: Path,
     path = teach("reach", 2, tmp_path, 3, hand=Stick)
     kept = read_demos(path)
     assert len(kept.episodes()) == 2 and kept.attributes["operator"] == "gamepad"
+
+
+class Witnessed(Recording):
+    """Recording with a robot that writes down when it moves, in a process of its own."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: str = "") -> None:
+        self.witness = tmp_path / "witness"
+        self.witness.touch()
+        monkeypatch.setenv("WITNESS", str(self.witness))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
+        (tmp_path / "limits.toml").write_text(f"{limits}\nstall_s = 0.5\naxis.x.speed_share = 0.9\naxis.y.speed_share = 0.9\n")
+        self.said: list[str] = []
+        task, asked = f"serve:{sys.executable}:stamped_robot:StampedPushed-v0", Asked(tmp_path / "limits.toml")
+        super().__init__(tmp_path / "demos", 1, task, asked=asked, say=self.said.append)
+
+    def count(self, what: str) -> int:
+        return self.witness.read_text().count(f"{what} ")
+
+    def moves(self) -> None:
+        before = self.count("action")
+        wait_for(lambda: self.count("action") > before + 2, 30, what=f"motion; it said {self.said}")
+
+    def end(self) -> None:
+        self.do(self.remote.command, "stop", self.source, {})
+        self.thread.join(20)
+
+
+def test_a_robot_that_hangs_while_a_person_records_is_halted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Witnessed(tmp_path, monkeypatch)
+    recording.order("start")
+    recording.moves()
+    hang = tmp_path / "witness.hang"
+    hang.touch()
+    wait_for(lambda: recording.count("halt") == 1, 30, what="the halt")
+    wait_for(lambda: any("step takes longer than 0.5 s: it hangs. Motion is stopped." in line for line in recording.said), what="the line")
+    hang.unlink()
+    recording.moves()
+    recording.end()
+
+
+def test_while_a_person_records_a_violated_limit_or_a_stop_allows_no_motion_and_no_reset_until_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recording = Witnessed(tmp_path, monkeypatch, 'wrench = "wrench"\nstop_force_n = 30.0')
+
+    def stands(state: str, why: str) -> None:
+        wait_for(lambda: recording.views[-1].state == state and why in recording.views[-1].notice, 30, what=f"{state}: {why}")
+        moved = recording.count("action") + recording.count("reset")
+        for what in ("discard", "redo"):
+            recording.order(what)
+        time.sleep(0.5)
+        assert recording.count("action") + recording.count("reset") == moved, "a reset moves the robot too"
+        recording.do(recording.remote.command, "resume", recording.source, {})
+        wait_for(lambda: recording.count("action") + recording.count("reset") == moved + 1, 30, what="the reset after resume")
+
+    recording.order("start")
+    recording.moves()
+    pushed = tmp_path / "witness.force"
+    pushed.touch()
+    wait_for(lambda: recording.count("halt") == 1, 30, what="the halt")
+    pushed.unlink()
+    stands("stopped", "a force of 90 N was measured; at most 30 N are allowed")
+    recording.order("start")
+    recording.moves()
+    recording.do(recording.remote.command, "stop", recording.source, {"stay": True})
+    wait_for(lambda: recording.count("halt") == 2, 30, what="the halt")
+    stands("stopped", "")
+    recording.end()

@@ -97,6 +97,7 @@ def problems(spec: Spec, settings: LimitSettings) -> list[str]:
         *_wrong_speeds(settings, axes),
         *_wrong_workspace(spec, settings, axes),
         *_wrong_force(spec, settings, axes),
+        *_wrong_stops(spec, settings),
         *_wrong_times(settings),
     ]
 
@@ -149,6 +150,28 @@ def _wrong_force(spec: Spec, settings: LimitSettings, axes: Sequence[Axis]) -> l
         along = ", ".join(f"{axis.name} ({axis.unit or 'no unit'})" for axis in axes[:3])
         return [f"a force limit needs an action whose first three axes move the tool along x, y and z; this one begins with {along}"]
     return _wrong_entry(spec, "wrench", settings.wrench, 3, lambda index: "N")
+
+
+def _wrong_stops(spec: Spec, settings: LimitSettings) -> list[str]:
+    """Limits of what is measured. They are beyond those that hold the command, which would otherwise never come to bear."""
+    wrong = []
+    if settings.stop_force:
+        problem = number_problem(settings.stop_force, above=settings.force or 0.0)
+        if problem:
+            wrong.append(f"the force at which the robot stops {problem} (N; `force_n` is {settings.force:g})")
+        elif not settings.wrench:
+            wrong.append(
+                f"a stop at {settings.stop_force:g} N needs `wrench`, the observation entry with the measured force; none is named"
+            )
+        else:
+            wrong += _wrong_entry(spec, "wrench", settings.wrench, 3, lambda index: "N")
+    if settings.stop_outside:
+        problem = number_problem(settings.stop_outside, above=0)
+        if problem:
+            wrong.append(f"the share of the workspace at which the robot stops {problem}")
+        elif not any(math.isfinite(high - low) for low, high in zip(settings.low, settings.high, strict=False)):
+            wrong.append("a stop outside of the workspace needs a workspace with both ends (low and high) along an axis; there is none")
+    return wrong
 
 
 def _wrong_entry(spec: Spec, field: str, name: str, needed: int, unit: Callable[[int], str]) -> list[str]:

@@ -1,7 +1,8 @@
 """Speed, force and workspace limits, applied to every action of every row just before the environment gets it.
 
     policy or person ──► LimitedEnv ──► environment
-                             └────► every change is reported, and the changed action is the one that is stored
+                             ├────► every change is reported, and the changed action is the one that is stored
+                             └────► what was measured beyond `stop_force` or `stop_outside` raises `LimitViolated`: it stands still
 
 A task inside Tandem has limits of its own (leash, workspace, force), which belong to the physics; these here are for a robot whose
 environment has none, or that must stay within less. `limits_file.py` reads them from a file, `limit_rules.py` refuses what cannot hold.
@@ -24,7 +25,7 @@ from tandem.envs.limits import LimitSettings
 from tandem.envs.physics import Physics
 from tandem.envs.registry import registered
 from tandem.envs.task_env import Capabilities, TaskEnv
-from tandem.errors import ConfigError
+from tandem.errors import ConfigError, LimitViolated
 from tandem.layouts import ActionLayout
 from tandem.types import Observation, Spec, Step
 
@@ -91,6 +92,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         settings, layout, axes = self.settings, ActionLayout.of(self.spec), limit_axes(self.spec)
+        self._axes = axes
         wrong = problems(self.spec, settings)
         if wrong:
             raise ConfigError(f"the limits of '{self.spec.task}' cannot hold: " + "; ".join(wrong))
@@ -106,7 +108,31 @@ class Limits:
     @property
     def idle(self) -> bool:
         """Nothing is limited at all."""
-        return not (len(self._bounded) or self.settings.force) and bool((self._fastest >= 1).all())
+        return not (len(self._bounded) or self.settings.force or self.settings.stop_force) and bool((self._fastest >= 1).all())
+
+    def violation(self, observation: Observation) -> str:
+        """What was measured in a row that must never be measured, in words; empty if nothing was. NaN is no measurement."""
+        settings = self.settings
+        if settings.stop_force:
+            wrench = observation[settings.wrench]
+            forces = np.linalg.norm(wrench.reshape(len(wrench), -1)[:, :3].astype(float), axis=1)
+            for row in np.flatnonzero(forces > settings.stop_force):
+                return (
+                    f"a force of {forces[row]:.4g} N was measured{_in_row(int(row), forces)}; at most {settings.stop_force:g} N are allowed"
+                )
+        if settings.stop_outside:
+            places = observation[settings.position]
+            places = places.reshape(len(places), -1)[:, self._bounded].astype(float)
+            low, high = self._low[self._bounded], self._high[self._bounded]
+            outside = np.maximum(low - places, places - high)
+            for row, index in np.argwhere(outside > settings.stop_outside * (high - low)):
+                axis = self._axes[self._bounded[index]]
+                named = f"'{axis.name}'{f' ({axis.unit})' if axis.unit else ''}"
+                return (
+                    f"the position {places[row, index]:.4g} of axis {named} was measured{_in_row(int(row), places)}, "
+                    f"outside of the workspace from {low[index]:g} to {high[index]:g} by more than {settings.stop_outside:g} of its width"
+                )
+        return ""
 
     def rows(self, observation: Observation, actions: np.ndarray) -> np.ndarray:
         """`(N, action_dim)`: what each row may execute; the same object if nothing had to be changed."""
@@ -175,6 +201,10 @@ class Limits:
         return limited
 
 
+def _in_row(row: int, rows: np.ndarray) -> str:
+    return f" in row {row}" if len(rows) > 1 else ""
+
+
 class LimitedEnv:
     """A `TaskEnv` under limits: they hold in every row, for every operator and policy, and what was executed is reported.
 
@@ -201,6 +231,7 @@ class LimitedEnv:
 
     def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
         self._observation = self._env.reset(rows, seeds)
+        self._require_sound()
         return self._observation
 
     def step(self, action: np.ndarray) -> Step:
@@ -211,9 +242,16 @@ class LimitedEnv:
             self._next = time.monotonic() + 1 / self.spec.control_hz
         step = self._env.step(action if allowed is asked else allowed)
         self._observation = step.observation
+        self._require_sound()
         if allowed is asked or step.executed is not None:
             return step
         return dataclasses.replace(step, executed=allowed.astype(np.float32))
+
+    def _require_sound(self) -> None:
+        """The command was limited, and all the same something was measured that must not be: the robot does not go on by itself."""
+        violation = self._limits.violation(self._observation)
+        if violation:
+            raise LimitViolated(f"a limit of '{self.spec.task}' was violated: {violation}")
 
     def halt(self, reason: str) -> None:
         self._env.halt(reason)

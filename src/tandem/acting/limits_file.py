@@ -1,6 +1,7 @@
 """A file of limits: a TOML whose keys say the unit, one table for each axis of the action.
 
     force_n = 15.0                # N
+    stop_force_n = 40.0           # N: measured once, it stands still until resume
     stall_s = 2.0                 # s
 
     [axis.x]
@@ -33,7 +34,13 @@ from tandem.types import Spec
 UNITS = (*LENGTHS, *ANGLES)
 ENTRIES = ("position", "offset", "wrench")
 """Keys that name an observation entry."""
-NUMBERS = {"force_n": "force", "stall_s": "stall_s", "reset_s": "reset_s"}
+NUMBERS = {
+    "force_n": "force",
+    "stop_force_n": "stop_force",
+    "stop_outside_share": "stop_outside",
+    "stall_s": "stall_s",
+    "reset_s": "reset_s",
+}
 """Keys with one number, and the settings that they are."""
 KINDS = ("speed", "workspace")
 """What an axis can be limited in."""
@@ -260,6 +267,8 @@ def template(spec: Spec, own: LimitSettings) -> str:
         "# tandem limits check FILE --task TASK",
         *(f'{key} = "{value}"' for key in ENTRIES if (value := getattr(own, key))),
         f"force_n = {own.force:g}" if own.force else '# wrench = "ENTRY"   # observation entry: force on the tool, N\n# force_n = 15.0',
+        f"stop_force_n = {own.stop_force:g}" if own.stop_force else "# stop_force_n = 40.0   # measured once, it stands still until resume",
+        *([f"stop_outside_share = {own.stop_outside:g}"] if own.stop_outside else []),
         f"stall_s = {own.stall_s or LimitSettings.stall_s:g}",
         f"reset_s = {own.reset_s or LimitSettings.reset_s:g}",
     ]

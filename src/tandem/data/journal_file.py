@@ -110,6 +110,8 @@ class JournalFile(ABC):
                 raise
         except sqlite3.Error as problem:
             raise storage_error(problem, path) from problem
+        except UnicodeDecodeError as problem:  # in the name of a table
+            raise FileUnreadable(f"cannot read {path} ({problem}): damaged, or not a Tandem journal.") from None
 
     def check(self) -> None:
         """Read every page, so that a damaged file is found now and not during use."""
@@ -210,7 +212,7 @@ def read_meta(connection: sqlite3.Connection, path: Path) -> Meta:
         )
     try:
         return Meta(Spec.from_json(json.loads(meta["spec"])), meta["created"], json.loads(meta["attributes"]))
-    except (KeyError, ValueError, TypeError, AttributeError) as problem:
+    except (KeyError, ValueError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
         raise FileUnreadable(f"{path} has damaged meta data ({type(problem).__name__}: {problem}). Restore it from a copy.") from None
 
 
@@ -282,6 +284,6 @@ def storage_error(problem: sqlite3.Error, path: Path) -> Exception:
         )
     if name.startswith("SQLITE_READONLY"):
         return DataError(f"{path} was opened for reading, or cannot be written ({problem}).")
-    if name.startswith(_UNREADABLE):
+    if name.startswith(_UNREADABLE) or "decode to UTF-8" in str(problem):
         return FileUnreadable(f"cannot read {path} ({problem}; {name}): damaged, cut off, or not a Tandem journal.")
     return problem

@@ -31,6 +31,10 @@ class LimitSettings:
     """Observation entry whose first three numbers are the force of the world on the tool (N), along the first three axes."""
     force: float = 0.0
     """Newtons beyond which no action pushes further against what pushes back; 0: no limit."""
+    stop_force: float = 0.0
+    """Newtons that must never be measured: beyond them the robot is halted and stands still until somebody says resume; 0: no limit."""
+    stop_outside: float = 0.0
+    """The same for a measured position that is farther outside of the workspace than this share of its width; 0: no limit."""
     stall_s: float = 2.0
     """Seconds after which a step counts as hanging and motion is stopped; 0: never."""
     reset_s: float = 60.0

@@ -28,6 +28,8 @@ from tandem.runs.folder import RunFolder, read_json
 
 TOKEN_NAME = "token"
 """The name of the credential in the run's file `token`; its role is admin."""
+ACTORS_NAME = "actors"
+"""The name of the credential in the file `actors_token`: of the actors that `tandem train` starts itself."""
 MAX_SESSIONS = 500
 _LOOK_S = 0.5
 """Between two looks at the files: how soon a change takes effect."""
@@ -83,9 +85,13 @@ HERE = Asker(Who("this process", "admin"))
 
 @dataclass(frozen=True)
 class Session:
-    """A page that is logged in; its id is in the browser's cookie alone."""
+    """A page that is logged in. Its id is in the browser's cookie alone, its key in what the browser keeps for this server's pages alone.
+
+    A cookie goes to every port of its host, so that another server there could use it again; the key goes to this one only.
+    """
 
     hash: str
+    key: str
     name: str
     credential: str
     """Which credential logged it in: with that one it ends."""
@@ -129,6 +135,13 @@ class AccessFile:
             self._write([*known, made])
         return token
 
+    def make_for_actors(self) -> None:
+        """The credential of the actors that a new run starts itself: they need no more than an actor's role.
+
+        One for all of them: they share the run's spool folder, and each sends what another has left behind.
+        """
+        _write_private(self._folder.actors_token_file, self.add(ACTORS_NAME, "actor").encode())
+
     def revoke(self, name: str) -> None:
         """From a second later on it opens nothing, and what it has opened is closed. The token of the run is replaced by a new one."""
         with self._alone():
@@ -160,16 +173,24 @@ def _read_credentials(path: Path) -> Iterator[Credential]:
         data = json.loads(path.read_text())
     except FileNotFoundError:
         return
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise FileUnreadable(f"the credentials in {path} cannot be read: {problem}. Make them anew: move the file away.") from None
     try:
         for each in data["credentials"]:
             credential = Credential(**each)
-            if credential.role not in ROLES:
-                raise ValueError(f"role {credential.role!r:.50}")
+            times = (credential.made_at, 0.0 if credential.expires_at is None else credential.expires_at)
+            if credential.role not in ROLES or not all(type(time) in (int, float) and abs(time) < 1e15 for time in times):
+                raise ValueError(f"role {credential.role!r:.50}, times {times!r:.50}")
+            if not all(_is_plain(text) for text in (credential.id, credential.salt, credential.hash)) or type(credential.name) is not str:
+                raise ValueError("a name, id, salt or hash that is no text")
             yield credential
     except (KeyError, TypeError, ValueError) as problem:
         raise FileUnreadable(f"{path} is no list of credentials: {problem!r:.200}. Make them anew: move the file away.") from None
+
+
+def _is_plain(text: object) -> bool:
+    """Hashes are compared as ASCII."""
+    return isinstance(text, str) and text.isascii()
 
 
 def _write_private(path: Path, data: bytes) -> None:
@@ -223,22 +244,29 @@ class Access:
         right = hmac.compare_digest(_hash(credential.salt, token), credential.hash)  # constant time
         return who if right and who.valid else None
 
-    def by_session(self, secret: str) -> Who | None:
+    def by_cookie(self, secret: str) -> Who | None:
+        """Whose cookie this is. It may have come from another server on this host, so it opens nothing but the empty page."""
         self.look()
         _, who = self._sessions.get(_hash("session", secret), (None, None))
         return who if who is not None and who.valid else None
 
-    def open_session(self, who: Who) -> str:
-        """Log a page in; returns what its cookie holds."""
-        secret, ends = secrets.token_urlsafe(32), time.monotonic() + 3600 * self._session_hours
+    def by_session(self, secret: str, key: str) -> Who | None:
+        """Who is at this page, by its cookie and its key."""
+        who = self.by_cookie(secret)
+        session, _ = self._sessions.get(_hash("session", secret), (None, None))
+        return who if session is not None and hmac.compare_digest(session.key, _hash("page", key)) else None
+
+    def open_session(self, who: Who) -> tuple[str, str]:
+        """Log a page in; returns what its cookie holds, and its key."""
+        secret, key, ends = secrets.token_urlsafe(32), secrets.token_urlsafe(32), time.monotonic() + 3600 * self._session_hours
         page = Who(who.name, who.role, ends if who.ends is None else min(ends, who.ends))
         expires_at = self._wall() + 3600 * self._session_hours
-        session = Session(_hash("session", secret), who.name, self._id_of(who), who.role, expires_at)
+        session = Session(_hash("session", secret), _hash("page", key), who.name, self._id_of(who), who.role, expires_at)
         while len(self._sessions) >= MAX_SESSIONS:
             self._sessions.pop(next(iter(self._sessions)))[1].valid = False
         self._sessions[session.hash] = (session, page)
         self._save_sessions()
-        return secret
+        return secret, key
 
     def end_session(self, secret: str) -> None:
         found = self._sessions.pop(_hash("session", secret), None)
@@ -289,9 +317,12 @@ class Access:
                 self._credentials[id] = (credential, Who(credential.name, credential.role, self._deadline(credential.expires_at)))
 
     def _read_sessions(self) -> None:
-        for row in read_json(self._folder.sessions_file) or []:
-            with contextlib.suppress(TypeError):
+        found = read_json(self._folder.sessions_file)
+        for row in found if isinstance(found, list) else []:
+            with contextlib.suppress(TypeError, OverflowError):  # a page whose row is damaged logs in again
                 session = Session(**row)
+                if not all(_is_plain(text) for text in (session.hash, session.key, session.credential)) or session.role not in ROLES:
+                    continue
                 self._sessions[session.hash] = (session, Who(session.name, session.role, self._deadline(session.expires_at)))
 
     def _deadline(self, expires_at: float | None) -> float | None:

@@ -1,11 +1,12 @@
 """How many steps the fast actors may make. Pure arithmetic, so that it can be tested to the last step.
 
     allowed = steps_before + learner_step / updates_per_actor_step + burst
-    burst   = R + max(R, ceil(1 / updates_per_actor_step)),   R = rows of all connected fast actors
+    burst   = R + max(R, n) + n,   n = ceil(1 / updates_per_actor_step),   R = rows of all connected fast actors
 
 Steps that are allowed and not yet stored are divided into outstanding grants. Two things hold at every moment: the grants never add
-up to more than is left, and no actor holds more than its own part of the burst. So an actor that stands still cannot stop the
-others: when the trainer waits for steps, at least the whole burst is left, and every actor has its own part of it.
+up to more than is left, and no actor holds more than its own part of R + max(R, n). So an actor that stands still cannot stop the
+others: a trainer that waits has seen less than n steps since its last learner step was earned, so that at least R + max(R, n) are left,
+and every actor has its own part of them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class Pacing:
 
 
 def burst(rows: int, updates_per_actor_step: float) -> int:
-    return rows + max(rows, math.ceil(1 / updates_per_actor_step))
+    needed = math.ceil(1 / updates_per_actor_step)
+    return rows + max(rows, needed) + needed
 
 
 def left(pacing: Pacing, rows: int, stored: int) -> int:
@@ -75,5 +77,5 @@ def divide(pacing: Pacing, accounts: Sequence[Account], stored: int) -> None:
 
 
 def _part(account: Account, share: int, rows: int) -> int:
-    """Its own part of the burst."""
+    """Its own part of `rows + share`."""
     return account.rows + share * account.rows // rows

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tandem.link.hub_config import HubContext
 from tandem.link.messages import BadFrame, Hello, OtherProtocol, parse
-from tandem.types import Spec, environment_id
+from tandem.types import Entry, Spec, environment_id
 
 
 class Objection(NamedTuple):
@@ -55,10 +55,28 @@ def objection_to(hello: Hello, hub: HubContext, others: int, credential: str) ->
 
 
 def _difference(mine: Spec, hello: Hello) -> str:
-    """In words, empty if there is none. Scales do not count: the run has them and gives them to its actors (`settings["scales"]`)."""
+    """In words, empty if there is none. Scales do not count: the run has them and gives them to its actors (`settings["scales"]`).
+
+    Shapes first: a spec of a few bytes can have more numbers than fit into memory, and the hash and the other differences look at each.
+    """
     try:
         theirs = Spec.from_json(hello.spec)
-        found = "; ".join(mine.data_difference(theirs))[:2000]
+        found = "; ".join(_other_shapes(mine, theirs) or mine.data_difference(theirs))[:2000]
         return found or ("the same description, but another hash" if hello.spec_hash != theirs.hash else "")
     except Exception:  # it comes from outside, and there are many ways to be no spec
         return "its spec cannot be read"
+
+
+def _other_shapes(mine: Spec, theirs: Spec) -> list[str]:
+    differences = []
+    if mine.action_dim != theirs.action_dim:
+        differences.append(f"action: {mine.action_dim} numbers here, {theirs.action_dim} there")
+    for name in sorted(mine.observation.keys() | theirs.observation.keys()):
+        here, there = (_shape(spec.observation.get(name)) for spec in (mine, theirs))
+        if here != there:
+            differences.append(f"observation entry '{name}': {here} here, {there} there")
+    return differences
+
+
+def _shape(entry: Entry | None) -> str:
+    return "none" if entry is None else f"shape {entry.shape} {entry.dtype}"

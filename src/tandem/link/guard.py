@@ -1,8 +1,13 @@
 """The check in front of everything, for HTTP requests and WebSockets alike: is it meant for this server, who is it, and may they?
 
-A program sends its token in a header. A browser sends it once, as `/?token=TOKEN`, and gets a cookie with the id of a session that this
-server keeps: scripts cannot read it and other sites cannot make the browser send it. Requests that change something, and WebSockets, are
-accepted by cookie only from pages of this server (`Origin`). The link of actors takes no cookie.
+A program sends its token in a header. A browser sends it once, as `/?token=TOKEN`, and gets the two halves of a session:
+
+    cookie   its id. Scripts cannot read it and other sites cannot make the browser send it, but browsers send it to every port of this host
+    key      in the address of the redirect, behind a '#'. The page keeps it in the browser's storage, which belongs to this port alone,
+             and shows it with every request and WebSocket (assets/session.js)
+
+The cookie alone opens the page without any content, its scripts and nothing else. Requests that change something, and WebSockets, must
+also come from pages of this server (`Origin`). The link of actors takes no session.
 
     roles.py    who may do what        access.py   credentials and sessions        door.py    connections that have shown nothing yet
     hosts.py    names of this server   audit.py    the log of who did what
@@ -63,6 +68,8 @@ token is never made to wait."""
 RECENT_S = 600.0
 """Failed logins are shown for so long."""
 _LOOK_S = 0.5
+_EMPTY_PAGE, _SCRIPTS = ("/", "/favicon.ico"), ("/page/assets/", "/_nicegui/", "/_nicegui_ws/")
+"""What a browser may load with the cookie alone: nothing of the run is in it, except the name of its task."""
 _FOR_ACTORS_TOO = ("/api/status", "/api/clocks", "/api/findings", "/api/me")
 
 
@@ -212,15 +219,19 @@ class Guard:
     def _by_session(self, session: str, scope: Scope) -> Who | None:
         """A browser that has logged in. Requests that change something, and WebSockets, must come from a page of this server."""
         harmless = scope["type"] == "http" and scope["method"] in ("GET", "HEAD")
-        return self._access.by_session(session) if harmless or _from_here(scope) else None
+        if not harmless and not _from_here(scope):
+            return None
+        if scope["path"] in _EMPTY_PAGE or scope["path"].startswith(_SCRIPTS):
+            return self._access.by_cookie(session)  # a browser loads these by itself, without the key
+        return self._access.by_session(session, _page_key(scope))
 
     # ---- sessions
 
     async def _log_in(self, asker: Asker, scope: Scope, send: Send) -> None:
         """Redirect to the same page without the token in its address, so that it does not stay in the browser's history."""
         secure = "; Secure" if scope.get("scheme") == "https" else ""
-        cookie = f"{_cookie_name(scope)}={self._access.open_session(asker.who)}; Path=/; HttpOnly; SameSite=Strict{secure}"
-        await _redirect(send, cookie)
+        session, key = self._access.open_session(asker.who)
+        await _redirect(send, f"{_cookie_name(scope)}={session}; Path=/; HttpOnly; SameSite=Strict{secure}", f"/#page={key}")
 
     async def _log_out(self, asker: Asker, scope: Scope, send: Send) -> None:
         session = _cookie(scope)
@@ -267,6 +278,14 @@ def _cookie(scope: Scope) -> str | None:
     return shown[0] if len(shown) == 1 else None
 
 
+def _page_key(scope: Scope) -> str:
+    """The key of the page: in a header, or in the address of a WebSocket, for which a browser sets no headers. Empty if there is none."""
+    shown = [value.decode("latin-1") for value in _header(scope, b"x-tandem-page")]
+    if scope["type"] == "websocket" and not shown:
+        shown = urllib.parse.parse_qs(scope["query_string"].decode("latin-1")).get("page", [])
+    return shown[0] if len(shown) == 1 else ""
+
+
 def _header(scope: Scope, wanted: bytes) -> list[bytes]:
     return [value for name, value in scope["headers"] if name == wanted]
 
@@ -286,8 +305,8 @@ def _with_page_headers(send: Send) -> Send:
     return sending
 
 
-async def _redirect(send: Send, cookie: str) -> None:
-    headers = [(b"location", b"/"), (b"set-cookie", cookie.encode()), (b"cache-control", b"no-store"), (b"content-length", b"0")]
+async def _redirect(send: Send, cookie: str, to: str = "/") -> None:
+    headers = [(b"location", to.encode()), (b"set-cookie", cookie.encode()), (b"cache-control", b"no-store"), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 303, "headers": [*headers, *PAGE_HEADERS]})
     await send({"type": "http.response.body", "body": b""})
 

@@ -312,7 +312,7 @@ def _reasons(path: Path, about: Mapping[str, Any], gaps: Sequence[Gap]) -> str:
 def _about(folder: Path) -> dict[str, Any]:
     try:
         about = json.loads((folder / "about.json").read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return about if isinstance(about, dict) else {}
 

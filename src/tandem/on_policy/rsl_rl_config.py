@@ -309,11 +309,11 @@ class _Reader:
         elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
             try:
                 number = float(value)
-            except ValueError:
+            except (ValueError, OverflowError):  # a whole number may be larger than any float
                 number = float("nan")
             if kind is float and number == number:
                 return number
-            if kind is int and number == int(number if number == number else 0):
+            if kind is int and number.is_integer():
                 return int(number)
         self._refuse(at, value, f"expected {({str: 'a string', bool: 'true or false', int: 'an integer', float: 'a number'})[kind]}")
         return kind()

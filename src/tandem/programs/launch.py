@@ -14,6 +14,7 @@ from tandem.envs.registry import spec_for
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, PackageMissing
 from tandem.files import DURABILITY_IN_WORDS, private_files
+from tandem.link.access import AccessFile
 from tandem.link.listening import plaintext_warning
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
@@ -51,6 +52,8 @@ def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Displ
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
     run, config = _prepare(asked, config, path, display, lambda env: _may_move(asked, config, env))
+    if asked.resume is None:
+        AccessFile(run).make_for_actors()
     actors = [actor_part(i, _actor_arguments(asked, config, path, i)) for i in range(asked.actors)]
     return _run(run, asked, config, display, launcher or LocalLauncher(), actors, Listening())
 
@@ -133,10 +136,12 @@ def _prepare(
 
 
 def _actor_arguments(asked: TrainArgs, config: TrainConfig, run: Path, number: int) -> list[str]:
+    own, of_run = RunFolder(run).actors_token_file, RunFolder(run).token_file
     return [
         config.task,
         *("--run", str(run)),
-        *("--token-file", str(RunFolder(run).token_file)),  # TANDEM_TOKEN may be that of a served environment
+        # not from TANDEM_TOKEN, which may be that of a served environment. An older run goes on with its token: it brought its sources
+        *("--token-file", str(own if own.exists() else of_run)),
         *("--name", f"actor {number}"),
         *("--pace", config.pace),
         *("--operator", config.operator),

@@ -89,6 +89,11 @@ def _box(low: float, high: float, unit: str) -> str:
 def _rest(settings: LimitSettings) -> list[str]:
     lines = [f"  force: beyond {settings.force:g} N in '{settings.wrench}' nothing pushes further against it"]
     lines = lines if settings.force else ["  force: not limited"]
+    stays = "the robot is halted and stands still until somebody says resume"
+    if settings.stop_force:
+        lines.append(f"  once more than {settings.stop_force:g} N are measured in '{settings.wrench}', {stays}")
+    if settings.stop_outside:
+        lines.append(f"  once the measured position is outside by more than {settings.stop_outside:.3g} of the workspace's width, {stays}")
     for seconds, what in ((settings.stall_s, "a step"), (settings.reset_s, "a reset")):
         lines.append(f"  {what} that takes longer than {seconds:g} s is stopped" if seconds else f"  {what} may take any time")
     return lines

@@ -11,12 +11,13 @@ on this machine recording starts when the device takes control, and successes ar
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -29,12 +30,13 @@ from tandem.acting.person_reward import RewardName
 from tandem.acting.person_reward import reward_source as source_of_reward
 from tandem.acting.rewards import EnvironmentReward, Label, RewardSource
 from tandem.acting.view_stream import ViewStream
-from tandem.acting.watchdog import Halt
+from tandem.acting.watchdog import Halt, Watchdog
 from tandem.data.demos import DemoWriter
 from tandem.data.episode import EpisodeRecorder
 from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
+from tandem.errors import LimitViolated
 from tandem.layouts import ActionLayout
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.hub import Hub, HubConfig
@@ -90,7 +92,7 @@ def teach(
                 with interruptible(teacher):
                     teacher.run(stopped)
             finally:
-                teacher.cameras.close()
+                teacher.close()
             if teacher.interrupted:
                 raise KeyboardInterrupt(f"{writer.episodes} of {demos} episodes are kept in {writer.partial_path}.")
             return writer.finish()
@@ -122,6 +124,7 @@ class Teacher:
     ) -> None:
         self._env, self._client, self._writer, self._wanted, self._say = limited(env, limits), client, writer, wanted, say
         self._limits, self._halt = limits, Halt(env.halt, say)
+        self._watchdog = Watchdog(self._halt, say)
         self.spec = writer.spec
         self._rewards, self._auto = rewards or EnvironmentReward(), hand is not None
         layout = ActionLayout.of(self.spec)
@@ -138,6 +141,8 @@ class Teacher:
         self.phase: Literal["ready", "recording", "judging"] = "ready"
         self.interrupted = False
         self._notice, self._ended, self._stays = "", False, False
+        self._violated, self._due = "", True
+        """The limit that was violated; and whether the next episode waits to be begun."""
         self.steps, self.transitions, self.returns = 0, [], np.zeros(1)
         self.observation: Observation = {}
         self.tell: Callable[[RecordingView], None] = lambda state: None
@@ -167,20 +172,47 @@ class Teacher:
                 self._rhythm.restart()
                 time.sleep(_IDLE_S)
 
+    def close(self) -> None:
+        self._watchdog.close()
+        self.cameras.close()
+
+    @contextlib.contextmanager
+    def _watched(self, phase: str, seconds: float) -> Iterator[None]:
+        """A step or a reset within its time. One that violates a limit halts the robot, and ends what was recorded of the episode."""
+        try:
+            with self._watchdog.limit(phase, seconds):
+                yield
+        except LimitViolated as problem:
+            self._halt(str(problem))
+            self._violated, self._stays = str(problem), True
+            self._say(f"{problem}: standing still until resume")
+            self._begin()
+
     def _begin(self) -> None:
-        """Go to the start of an episode and wait there."""
+        """Go to the start of an episode and wait there. While the robot has to stand still, not before resume: a reset moves it."""
+        self._episode, self.phase, self._due = [], "ready", True
+        if self._stays:
+            self._tell()
+            return
+        self._violated, seeds = "", [episode_seed(self._seed, "demonstrations", self._attempt)]
         self._show(moved=False, resetting=True)
-        self.observation = first_row(self._env.reset([0], [episode_seed(self._seed, "demonstrations", self._attempt)]))
+        with self._watched("reset", self._limits.settings.reset_s):
+            self.observation, self._due = first_row(self._env.reset([0], seeds)), False
+        if self._due:
+            return
         self._recorder.begin(self.observation)
         self._rewards.begin()
-        self._episode, self.phase = [], "ready"
         self.returns[0] = 0.0
         self._steering.reset()
         self._tell()
 
     def _step(self) -> None:
         action, by_human = self._steering.decide(self.observation)
-        made = self._env.step(np.asarray(action)[None])
+        made = None
+        with self._watched("step", self._limits.settings.stall_s):
+            made = self._env.step(np.asarray(action)[None])
+        if made is None:
+            return
         if made.lost is not None:
             self._notice = "the environment lost this episode: it begins again"
             self._begin()
@@ -214,7 +246,8 @@ class Teacher:
         steering = self._steering
         state = "stopped" if self._stays else "holding" if steering.state in ("lost", "stranded") else "running" if moved else "paused"
         state = "resetting" if resetting else state
-        notice = "; ".join(part for part in (steering.notice, self._limits.notice if moved else "", self._notice) if part)
+        limited = self._limits.notice if moved else ""
+        notice = "; ".join(part for part in (self._violated, steering.notice, limited, self._notice) if part)
         who = steering.who if moved else "nobody"
         self._views.turn(who=who, holder=steering.holder, state=state, notice=notice, moved=moved, at_once=resetting)
 
@@ -253,6 +286,8 @@ class Teacher:
         elif command == "resume":
             self._stays = False
             self._steering.resume()
+            if self._due:
+                self._begin()
         elif command == "label" and isinstance(detail.get("success"), bool):
             self._judge(detail["success"])
         elif command == "record":

@@ -66,7 +66,8 @@ def play(
     env = opened_for(task, Asked(limits, no_limits))(env)
     physics = env.physics() if screen and not film else None
     if physics is not None:
-        show_live(env, physics, player, seed)
+        with ending(env):
+            show_live(env, physics, player, seed)
         return
     with ending(env), console.status(f"filming {episodes} episodes of {task} ({player.name})"):
         name = f"{name_for_files(task)}_{player.name}"

@@ -119,7 +119,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         if meta["format"] != FORMAT:
             raise FileUnreadable(f"checkpoint {path} has format {meta['format']}, this version of Tandem reads {FORMAT}")
         return Checkpoint(meta, safetensors.numpy.load(contents[AGENT_FILE]), loops, checked)
-    except (OSError, ValueError, KeyError, SafetensorError, CodecError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError, SafetensorError, CodecError) as problem:
         raise FileUnreadable(
             f"checkpoint {path} is damaged and is not used ({type(problem).__name__}: {problem}). Restore it from a copy, or go on from an "
             f"older one."
@@ -182,7 +182,7 @@ def read_policy(path: Path, spec: Spec | None = None) -> tuple[PolicySnapshot, S
         own = Spec.from_json(json.loads(metadata["spec"]))
         kind = policy_kind(metadata.get("kind"), parameters)
         snapshot = PolicySnapshot(int(metadata["version"]), int(metadata["learner_step"]), parameters, kind)
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
         raise FileUnreadable(f"policy {path} cannot be read ({type(problem).__name__}: {problem})") from problem
     if metadata.get("checksum", _header_sum(metadata)) != _header_sum(metadata):  # earlier versions wrote none
         raise FileUnreadable(f"policy {path} is damaged: its header (spec, version, notes) has changed since it was written. Use a copy.")

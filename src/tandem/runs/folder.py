@@ -83,7 +83,7 @@ class RunFolder:
         self.published_policy, self.board_file = path / "policy.bin", path / "board"
         self.commands_file, self.episodes_file = path / "commands.jsonl", path / "episodes.jsonl"
         self.live_file, self.hub_file, self.hub_lock = path / "live.json", path / "hub.json", path / "hub.lock"
-        self.run_id_file, self.token_file = path / "run_id", path / "token"
+        self.run_id_file, self.token_file, self.actors_token_file = path / "run_id", path / "token", path / "actors_token"
         self.access_file, self.sessions_file = path / "access.json", path / "sessions.json"
         self.audit_file, self.sources_file = path / "audit.jsonl", path / "sources.jsonl"
         self.mapping_file, self.page_storage = path / "mapping.toml", path / ".page"
@@ -148,7 +148,7 @@ class RunFolder:
             if kind not in get_args(Kind):
                 raise ValueError(f"kind '{kind}'; this version knows {', '.join(get_args(Kind))}")
             return RunInfo(kind, described["task"], Spec.from_json(described["spec"]), settings)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as problem:
             raise FileUnreadable(f"{self.config_file} is damaged ({type(problem).__name__}: {problem}). Restore it from a copy.") from None
 
     @property
@@ -311,7 +311,7 @@ def read_json(path: Path) -> Any:
     """None where there is no file, or not a whole one."""
     try:
         return json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

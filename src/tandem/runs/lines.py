@@ -50,7 +50,7 @@ def append_lines(path: Path, lines: Iterable[str], durability: Durability = "pro
 def parse_rows(lines: Iterable[bytes]) -> Iterator[Row]:
     """Those lines that are JSON objects."""
     for line in lines:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             row = json.loads(line)
             if isinstance(row, dict):
                 yield row

@@ -122,6 +122,10 @@ _DEVICES = {
 }
 
 
+_NUMBERED = ("pad_axes", "pad_buttons", "pad_commands", "spacemouse_commands")
+"""Tables whose inputs have numbers."""
+
+
 def _checked(given: dict[str, Any], file: Path) -> dict[str, Any]:
     """The settings and tables of a mapping file; unknown and missing ones are named."""
     unknown = set(given) - set(_NUMBERS) - set(_INPUTS) - set(_COMMAND_TABLES)
@@ -137,10 +141,14 @@ def _checked(given: dict[str, Any], file: Path) -> dict[str, Any]:
     motions = {f"{sign}{axis}" for sign in "+-" for axis in AXES} | {"fine", "hold"}
     for table in (*_INPUTS, *_COMMAND_TABLES):
         allowed = motions if table in _INPUTS else set(COMMANDS)
-        for name, does in dict(given[table]).items():
-            if does not in allowed:
+        if not isinstance(given[table], dict):
+            raise ConfigError(f"the mapping file {file} has {table} = {given[table]!r:.60}; expected a table [{table}]")
+        for name, does in given[table].items():
+            if table in _NUMBERED and not name.isdecimal():
+                raise ConfigError(f"the mapping file {file} has [{table}] {name!r:.60}; its inputs are numbers: 0, 1, 2, ...")
+            if not isinstance(does, str) or does not in allowed:
                 raise ConfigError(
-                    f"the mapping file {file} has [{table}] {name} = {does!r}; expected a sign and an axis such as '+x', or one of "
+                    f"the mapping file {file} has [{table}] {name} = {does!r:.60}; expected a sign and an axis such as '+x', or one of "
                     f"{', '.join(sorted(allowed - motions) or ('fine', 'hold'))}"
                 )
     return {**{name: float(given[name]) for name in _NUMBERS}, "tables": {name: dict(given[name]) for name in (*_INPUTS, *_COMMAND_TABLES)}}

@@ -1,11 +1,12 @@
 // The episode browser: a list, and one episode as a timeline, plots, and the path of the tool.
 import { COLOURS, Plot, short } from "./plots.js";
+import { ask } from "./session.js";
 
 const $ = (id) => document.getElementById(id);
 const cell = (words, className = "") => { const td = document.createElement("td"); td.textContent = words; td.className = className; return td; };
 
 async function fetchJson(path, parameters = {}) {
-  const answer = await fetch(`/page/${path}?${new URLSearchParams(parameters)}`);
+  const answer = await ask(`/page/${path}?${new URLSearchParams(parameters)}`);
   const data = await answer.json();
   if (!answer.ok) throw new Error(data.detail ?? answer.statusText);
   return data;

@@ -2,6 +2,7 @@
 import { OperatorInput, keyName } from "./control.js";
 import { Episodes } from "./episodes.js";
 import { Curves, duration, short } from "./plots.js";
+import { ask, logInAgain, openSocket } from "./session.js";
 
 const $ = (id) => document.getElementById(id);
 const number = (value) => (value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en"));
@@ -41,7 +42,7 @@ class Page {
   // ---- the channel
 
   connect() {
-    const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/page/socket`);
+    const socket = openSocket("/page/socket");
     socket.binaryType = "arraybuffer";
     socket.onmessage = ({ data }) => (typeof data === "string" ? this.receive(JSON.parse(data)) : this.frame(data));
     socket.onopen = () => { this.wire("on", "connected"); this.receivedAt = performance.now(); };
@@ -159,10 +160,10 @@ class Page {
     button.title = this.refusal(right) || button.dataset.title;
   }
 
-  /** The session may have ended: then only a new login helps, and the hub answers with the form for it. */
+  /** The session may have ended. */
   async checkSession() {
-    const answer = await fetch("/api/me").catch(() => null);
-    if (answer?.status === 401) location.reload();
+    const answer = await ask("/api/me").catch(() => null);
+    if (answer?.status === 401) logInAgain();
   }
 
   // ---- views
@@ -337,7 +338,7 @@ class Page {
     for (const button of document.querySelectorAll("[data-record]")) button.onclick = () => this.record(button.dataset.record);
     for (const button of document.querySelectorAll("[data-run]")) button.onclick = () => this.command({ do: "run", command: button.dataset.run });
     $("stop-run").onclick = () => this.stopRun();
-    $("logout").onclick = () => fetch("/logout", { method: "POST", redirect: "manual" }).then(() => location.reload());
+    $("logout").onclick = () => ask("/logout", { method: "POST", redirect: "manual" }).then(logInAgain);
     for (const button of document.querySelectorAll("[data-over]")) {
       button.onclick = () => this.over(button.dataset.over);
       button.onkeydown = (event) => { // arrows move within a group of radio buttons
@@ -384,7 +385,7 @@ class Page {
     if (!this.silent) this.command({ do: "robot", command: "stop", detail });
     else {
       const body = JSON.stringify({ command: "stop", to: this.source || "actors", detail });
-      const answer = await fetch("/api/command", { method: "POST", body }).catch(() => null);
+      const answer = await ask("/api/command", { method: "POST", body }).catch(() => null);
       this.notify(answer?.ok ? "Stop was sent." : "The hub cannot be reached: STOP THE ROBOT AT THE ROBOT.");
     }
   }
