@@ -4,7 +4,7 @@
 
 Valid files of every kind that Tandem reads are mutated with fixed seeds: bytes changed, cut off, doubled and put in; in texts also
 texts in place of numbers, numbers that are too large, and lists a thousand deep. Each is read as the programs read it. Wrong are an
-error that is not one of ours, more than `SLOW_S` of processor time, and more memory than `MORE_MB` beyond what the process had at the start.
+error that is not one of ours, more than `SLOW_S` of processor time, and more memory than `MORE_MB` beyond what the process had before.
 """
 
 from __future__ import annotations
