@@ -16,13 +16,17 @@ from tandem.runs.display import Display
 from tests.grasp_task import odd_tasks  # noqa: F401  a fixture
 
 QUIET = Display("quiet")
+LEARNERS = ("RLPD --sync", "RLPD", "PPO", "cloning")
 
 
 @pytest.mark.usefixtures("odd_tasks")
 @pytest.mark.parametrize(
-    ("task", "says"), [("grasp", "discrete part 'gripper'"), ("pictured", "entry 'wrist' of 'pictured': its role is 'image'")]
+    ("learner", "task", "says"),
+    [
+        ("PPO", "grasp", "discrete part 'gripper'"),
+        *((learner, "pictured", "entry 'wrist' of 'pictured': its role is 'image'") for learner in LEARNERS),
+    ],
 )
-@pytest.mark.parametrize("learner", ["RLPD --sync", "RLPD", "PPO", "cloning"])
 def test_what_cannot_be_learned_is_refused_before_there_is_a_folder(learner: str, task: str, says: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     # short, so that a learner that does not refuse it fails this test soon

@@ -130,6 +130,10 @@ class Batch(NamedTuple):
     """(...) float32: how much the policy should imitate this action. None: nothing is imitated."""
     bounds: Array = None
     """(...) float32: the least that the target may be, the return that followed; -inf where it is not known. None: no bounds."""
+    switches: Array = None
+    """(...) float32: how often a discrete part was told something new, discounted and summed like the rewards. None: no discrete part."""
+    switches_ahead: Array = None
+    """(...) float32: the same to the end of the episode, where that is known."""
     raw: dict[str, Array] = {}  # noqa: RUF012 (never written to)
     """Entries of another dtype than float32 (images), by name, as they are."""
     next_raw: dict[str, Array] = {}  # noqa: RUF012

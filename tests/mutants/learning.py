@@ -275,8 +275,8 @@ MUTANTS = [
     Mutant(
         "corrections_leave_the_online_replay",
         "data/mixing.py",
-        "    online.insert(step, number)\n",
-        "    if not step.intervened:\n        online.insert(step, number)\n",
+        "    online.insert(step, number, switches)\n",
+        "    if not step.intervened:\n        online.insert(step, number, switches)\n",
         (MIXING,),
     ),
     Mutant("one_correction_fills_half_of_every_batch", "data/mixing.py", "min(rows, len(self.demos))", "rows", (MIXING,)),

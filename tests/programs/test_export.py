@@ -16,12 +16,12 @@ import onnxruntime
 import pytest
 
 from tandem.acting.evaluate import evaluate
-from tandem.acting.policy import act_with, load_any_policy, load_policy
+from tandem.acting.policy import act_with, load_any_policy, load_policy, numpy_policy
 from tandem.agents.bc import BCConfig
 from tandem.agents.ppo import PPO
 from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
-from tandem.agents.sac import SAC
+from tandem.agents.sac import SAC, agent_for
 from tandem.agents.sac_config import SACConfig
 from tandem.data.journal import Journal
 from tandem.envs.reach import SPEC as REACH
@@ -38,7 +38,7 @@ from tandem.on_policy.run import train_ppo
 from tandem.programs.export import TOLERANCE, ExportMismatch, compare, export, onnx_bytes, probes
 from tandem.programs.record import record_demos
 from tandem.runs.display import Display
-from tandem.types import Continuous, Entry, PolicySnapshot, Spec
+from tandem.types import ActionPart, Continuous, Discrete, Entry, PolicySnapshot, Spec
 from tests.programs.test_processes import Command, api, started  # noqa: F401  started is a fixture
 from tests.test_cli import assert_done, assert_refused, tandem
 from tests.waiting import wait_for
@@ -122,6 +122,33 @@ def test_a_file_does_what_the_policy_does_in_jax(kind: str) -> None:
     assert np.array_equal(drawn[0], drawn[1]) and not np.array_equal(drawn[0], drawn[2]) and np.abs(drawn[0]).max() <= 1
     # and the check that every export passes sees it so, on likely observations and at the edges
     assert compare(policy, snapshot, SPEC, probes(snapshot, SPEC)) < 20 * TOLERANCE
+
+
+@pytest.mark.parametrize(("columns", "sizes"), [((4,), (3,)), ((1, 3), (3, 3))])
+def test_a_file_makes_the_choices_of_the_grasp_critic(columns: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+    """One gripper behind the four axes, and two between them: each choice is in its own column."""
+    config = SACConfig(hidden=(16, 16), grasp_ensemble_size=2, grasp_epsilon=0.5)
+    parts: list[ActionPart] = [Continuous(f"axis{i}", 1, scale=0.01) for i in range(4 + len(columns))]
+    for column, size in zip(columns, sizes, strict=True):
+        parts[column] = Discrete(f"gripper{column}", tuple("abc"[:size]), rest=1)
+    spec = dataclasses.replace(SPEC, action=tuple(parts))
+    agent = agent_for(config, spec)
+    state = of_some_size(agent.init(0))
+    snapshot = PolicySnapshot(3, 7, agent.policy_parameters(state))
+    policy, live = from_bytes(onnx_bytes(snapshot, spec, "rlpd"), "made up"), numpy_policy(snapshot)
+    observations = probes(snapshot, spec)
+    assert compare(policy, snapshot, spec, observations) < 20 * TOLERANCE
+    told = policy.run(observations)
+    chosen = told["action"][:, list(columns)]
+    assert len(np.unique(chosen, axis=0)) > 1 and set(chosen.ravel().tolist()) <= {0.0, 1.0, 2.0}
+    assert told["mean"].shape[1] == 4 and told["values"].shape[1] == np.prod(sizes)
+    drawn = policy.sample(observations, policy.begin(len(chosen)), np.random.default_rng(0))[0]
+    np.testing.assert_array_equal(drawn[:, list(columns)], chosen)  # an exported policy does not explore by choices
+    # a file that chooses otherwise is found
+    wrong = {name: -array if name.startswith("grasp/head") else array for name, array in snapshot.parameters.items()}
+    with pytest.raises(ExportMismatch):
+        compare(policy, PolicySnapshot(3, 7, wrong), spec, observations)
+    assert live.action_dim == spec.action_dim
 
 
 @pytest.mark.parametrize(("kind", "layers"), [("lstm", 2), ("gru", 2), ("lstm", 1)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -30,8 +30,12 @@ from tandem.agents.parameters import Adam, AdamState, norm, to_arrays
 from tandem.agents.sac_config import SACConfig
 from tandem.agents.saved import from_arrays
 from tandem.errors import ConfigError
+from tandem.layouts import ActionLayout, Layout
 from tandem.networks.mlp import ACTIVATIONS, Ensemble, TanhGaussian
-from tandem.types import Batch
+from tandem.types import Batch, Spec
+
+if TYPE_CHECKING:
+    from tandem.agents.grasp import GraspCritic, GraspState
 
 UNROLLED = 4
 """Up to this many critic updates are unrolled (4 % faster on a CPU); more of them are a loop (compiles faster)."""
@@ -54,6 +58,8 @@ class SACState(NamedTuple):
     """() int32: updates that were skipped because of a NaN or infinite value."""
     average: TanhGaussian | None = None
     """Moving average of the actor, which acts in its place; None without `actor_average`."""
+    grasp: GraspState | None = None
+    """The grasp critic's; None where an action has no discrete part."""
 
 
 Info = dict[str, Array]
@@ -67,8 +73,11 @@ class SAC:
     config: SACConfig
     observation_dim: int
     action_dim: int
+    """Axes of the action: its columns without those that are choices."""
     return_range: tuple[float, float] | None = None
     """Lowest and highest return possible; targets are clipped to it."""
+    grasp: GraspCritic | None = None
+    """Learns the discrete parts of the action, if there are any."""
 
     def __post_init__(self) -> None:
         if "auto" in (self.config.discount, self.config.n_step):
@@ -101,6 +110,7 @@ class SAC:
             key=key,
             dropped_updates=jnp.int32(0),
             average=jax.tree.map(jnp.copy, actor) if config.actor_average else None,
+            grasp=None if self.grasp is None else self.grasp.init(jax.random.fold_in(key, 1)),
         )
 
     @partial(jax.jit, static_argnames="self", donate_argnames="state")
@@ -120,7 +130,7 @@ class SAC:
     @partial(jax.jit, static_argnames="self")
     def values(self, state: SACState, batch: Batch) -> Info:
         """How this state values the actions of a batch `(batch_size, ...)`, and its temperature. Nothing is learned; no dropout."""
-        qs = state.critic(_pairs(jnp.asarray(batch.observations), jnp.asarray(batch.actions)))
+        qs = state.critic(_pairs(jnp.asarray(batch.observations), self._arm(batch.actions)))
         return {
             "critic/predicted_qs": qs.mean(),
             "critic/q_max": jnp.abs(qs).max(),
@@ -131,7 +141,7 @@ class SAC:
         """All critics towards the same target; then the target critics a little towards the critics (Polyak averaging)."""
         config, discount = self.config, float(self.config.discount)
         key, action_key, subset_key, target_key, critic_key = jax.random.split(state.key, 5)
-        s, a, r, mask, next_s = map(jnp.asarray, batch[:5])
+        s, a, r, mask, next_s = map(jnp.asarray, batch._replace(actions=self._arm(batch.actions))[:5])
         next_a, next_log_pi = state.actor.sample(next_s, action_key)
         target_critic = state.target_critic
         if config.critic_subsample_size is not None:
@@ -157,7 +167,8 @@ class SAC:
             key=key,
             dropped_updates=state.dropped_updates + ~finite,
         )
-        return state, {
+        state, grasp_info = self._update_grasp(state, batch)
+        return state, grasp_info | {
             "critic/critic_loss": value,
             "critic/predicted_qs": qs.mean(),
             "critic/target_qs": y.mean(),
@@ -165,6 +176,17 @@ class SAC:
             "critic/grad_norm": norm(gradient),
             **({} if batch.bounds is None else {"critic/bound_share": (batch.bounds >= y).mean()}),
         }
+
+    def _update_grasp(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
+        """The grasp critic, on the same batch."""
+        if self.grasp is None or state.grasp is None:
+            return state, {}
+        grasp, info, finite = self.grasp.update(state.grasp, batch)
+        return state._replace(grasp=grasp, dropped_updates=state.dropped_updates + ~finite), info
+
+    def _arm(self, actions: Any) -> Array:
+        """The columns of actions that the arm's networks see: all but choices."""
+        return jnp.asarray(actions) if self.grasp is None else self.grasp.arm(jnp.asarray(actions))
 
     def update_actor(self, state: SACState, batch: Batch, moves: Array | bool = True) -> tuple[SACState, Info]:
         """The policy towards actions of high mean value, towards what a person showed, and towards high entropy."""
@@ -176,7 +198,7 @@ class SAC:
             qs = state.critic(_pairs(s, a), critic_key)
             value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": -log_pi.mean()}
             if batch.imitation is not None:
-                info["actor/imitation_loss"] = imitation_loss(a, jnp.asarray(batch.actions), jnp.asarray(batch.imitation))
+                info["actor/imitation_loss"] = imitation_loss(a, self._arm(batch.actions), jnp.asarray(batch.imitation))
                 value += info["actor/imitation_loss"]
             return value, info
 
@@ -211,15 +233,25 @@ class SAC:
 
     def policy_parameters(self, state: SACState) -> dict[str, np.ndarray]:
         """The acting parameters (`NumpyPolicy`): the actor's arrays, its activation function and its bounds of the std."""
-        return policy_parameters(state.actor if state.average is None else state.average)
+        newest = state.average is None
+        parameters = policy_parameters(state.actor if state.average is None else state.average)
+        return parameters | self._grasp_parameters(state, newest)
 
     def exploring_parameters(self, state: SACState) -> dict[str, np.ndarray]:
         """The parameters of the newest actor, which explores."""
-        return policy_parameters(state.actor)
+        return policy_parameters(state.actor) | self._grasp_parameters(state, newest=True)
+
+    def _grasp_parameters(self, state: SACState, newest: bool) -> dict[str, np.ndarray]:
+        """The target networks are a moving average of the newest."""
+        if self.grasp is None or state.grasp is None:
+            return {}
+        return self.grasp.parameters(state.grasp.members if newest else state.grasp.target)
 
     def with_policy(self, state: SACState, parameters: Mapping[str, np.ndarray]) -> SACState:
         """The same state with this policy, as `policy_parameters` returns it."""
-        actor = actor_from(state.actor, parameters)
+        actor = actor_from(state.actor, {name: array for name, array in parameters.items() if not name.startswith("grasp/")})
+        if self.grasp is not None and state.grasp is not None:
+            state = state._replace(grasp=self.grasp.from_parameters(state.grasp, parameters))
         return state._replace(actor=actor, average=None if state.average is None else jax.tree.map(jnp.copy, actor))
 
     def copy(self, state: SACState) -> SACState:
@@ -233,6 +265,19 @@ class SAC:
     def from_arrays(self, template: SACState, arrays: Mapping[str, np.ndarray]) -> SACState:
         """The state that `arrays` saved. An error names the array that does not fit."""
         return from_arrays(template, arrays)
+
+
+def agent_for(config: SACConfig, spec: Spec) -> SAC:
+    """The agent for a task; discrete parts of its action are learned by a grasp critic."""
+    layout, seen = ActionLayout.of(spec), Layout(spec).size
+    if layout.all_continuous:
+        return SAC(config, seen, spec.action_dim, spec.return_range)
+    from tandem.agents.grasp import GraspCritic
+
+    columns = tuple(np.flatnonzero(layout.is_discrete).tolist())
+    sizes = tuple(int(layout.high[column]) + 1 for column in columns)
+    grasp = GraspCritic(config, seen, columns, sizes, spec.return_range)
+    return SAC(config, seen, spec.action_dim - len(columns), spec.return_range, grasp)
 
 
 def new_actor(config: SACConfig, key: Array, observation_dim: int, action_dim: int) -> TanhGaussian:

@@ -60,6 +60,14 @@ class SACConfig:
     """Both weights decay linearly to 0 over this many learner steps; after that only returns count (not in hil-serl)."""
     actor_average: float = 0.0
     """Rate of a moving average of the actor, which acts and is evaluated in its place. 0: the newest actor (not in hil-serl)."""
+    grasp_penalty: float = 0.02
+    """Cost of telling a discrete part something new, such as opening or closing a gripper; in the grasp critic's target alone."""
+    grasp_ensemble_size: int = 1
+    """Number of independent grasp critics; targets take the minimum, choices the mean (not in hil-serl: 1)."""
+    grasp_epsilon: float = 0.0
+    """Exploration: share of the steps with a random choice (not in hil-serl)."""
+    grasp_temperature: float = 0.0
+    """Exploration: choices are drawn with probability exp(value / this), so that near ties are tried. 0: the best one (not in hil-serl)."""
     std_min: float = 1e-5
     """Lower bound of the policy's standard deviation, before tanh."""
     std_max: float = 5.0
@@ -81,6 +89,10 @@ class SACConfig:
             ("weight_decay", 0.0, np.inf),
             ("imitation", 0.0, np.inf),
             ("imitation_steps", 1, np.inf),
+            ("grasp_penalty", 0.0, np.inf),
+            ("grasp_ensemble_size", 1, np.inf),
+            ("grasp_epsilon", 0.0, 1.0),
+            ("grasp_temperature", 0.0, np.inf),
             ("std_min", 0.0, self.std_max),
         ):
             value = getattr(self, name)

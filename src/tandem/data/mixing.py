@@ -41,9 +41,10 @@ def store(step: Transition, number: int, online: Replay, demos: Replay | None, r
 
     `number` counts the steps that a run has received, from 0. With the last step of an episode the returns of all its steps are known.
     """
-    online.insert(step, number)
+    switches = returns.switches(step)
+    online.insert(step, number, switches)
     if step.intervened and demos is not None:
-        demos.insert(step, number)
+        demos.insert(step, number, switches)
     returns.add(step, *(replay for replay in (online, demos) if replay is not None))
 
 

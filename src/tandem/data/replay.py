@@ -21,8 +21,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tandem.data.switches import Switches
 from tandem.errors import DataError
-from tandem.layouts import Layout
+from tandem.layouts import ActionLayout, Layout
 from tandem.types import Batch, Observation, Spec, Transition
 
 
@@ -57,12 +58,15 @@ class Replay:
         """The discounted return from each row to the end of its episode; -inf while it is not known (`set_returns`)."""
         self._running: dict[int, list[int]] = {}
         """Where the rows of each episode are that has not ended, the newest last."""
+        self._switches = None if ActionLayout.of(spec).all_continuous else np.zeros((2, capacity), np.float32)
+        """How often each row tells a discrete part something new, and the discounted sum of that to the end of its episode."""
 
     def __len__(self) -> int:
         return min(self.inserted, self.capacity)
 
-    def insert(self, transition: Transition, number: int = 0) -> None:
-        """Add a step, in place of the oldest if the ring is full. `number` counts the steps of a run; it never goes down."""
+    def insert(self, transition: Transition, number: int = 0, switches: float = 0.0) -> None:
+        """Add a step, in place of the oldest if the ring is full. `number` counts the steps of a run; it never goes down. `switches`: how
+        many discrete parts it tells something new."""
         row, episode = self.inserted % self.capacity, hash((transition.source, transition.episode))
         # Shapes are made exact before they are stored: NumPy would stretch a row of one number over all columns.
         self._observations[row] = self._layout.flatten(transition.observation)
@@ -75,6 +79,8 @@ class Replay:
         self._corrected[row] = transition.corrected
         for columns, observation in ((self._raw, transition.observation), (self._next_raw, transition.next_observation)):
             _store_raw(columns, row, observation)
+        if self._switches is not None:
+            self._switches[:, row] = switches, 0.0
         self._join(episode, row)
         self.inserted += 1
 
@@ -85,13 +91,16 @@ class Replay:
             self._next[rows[-1]] = row
         rows.append(row)
 
-    def set_returns(self, source: str, episode: int, returns: np.ndarray | None) -> None:
-        """An episode has ended. `returns`: the discounted return from each of its steps on; None where its future was cut off."""
+    def set_returns(self, source: str, episode: int, returns: np.ndarray | None, switches: np.ndarray | None = None) -> None:
+        """An episode has ended. `returns`: the discounted return from each of its steps on; None where its future was cut off.
+        `switches`: the same of what discrete parts were told."""
         name = hash((source, episode))
         rows = np.array(self._running.pop(name, ()), np.int64)
         if returns is not None and len(rows):
             rows = rows[self._episodes[rows] == name]  # others have been written over
             self._returns[rows] = returns[self._steps[rows]]
+            if self._switches is not None and switches is not None:
+                self._switches[1, rows] = switches[self._steps[rows]]
 
     def extend(self, transitions: Iterable[Transition]) -> None:
         for transition in transitions:
@@ -138,7 +147,7 @@ class Replay:
     def _columns(self) -> list[np.ndarray]:
         transition = [self._observations, self._next_observations, self._actions, self._rewards, self._masks, self._corrected]
         links = [self._episodes, self._numbers, self._steps, self._next, self._returns]
-        return [*transition, *links, *self._raw.values(), *self._next_raw.values()]
+        return [*transition, *links, *(() if self._switches is None else self._switches), *self._raw.values(), *self._next_raw.values()]
 
     def sample(self, rng: np.random.Generator, shape: int | tuple[int, ...]) -> Batch:
         """So many transitions, each drawn from all rows alike, with replacement; `(*shape, ...)` arrays of their own."""
@@ -151,7 +160,8 @@ class Replay:
     def rows(self, ages: np.ndarray) -> Batch:
         """The transitions at these rows, 0 being the oldest, with the rewards of `n_step` steps. `imitation` is 1 for corrections."""
         places = self._places(ages)
-        rewards, discounts, last = self._look_ahead(places)
+        rewards, discounts, last = self._look_ahead(places, self._rewards)
+        switches = None if self._switches is None else self._look_ahead(places, self._switches[0])[0]
         return Batch(
             observations=self._observations.take(places, axis=0),
             actions=self._actions.take(places, axis=0),
@@ -160,19 +170,21 @@ class Replay:
             next_observations=self._next_observations.take(last, axis=0),
             imitation=self._corrected.take(places),
             bounds=self._returns.take(places),
+            switches=switches,
+            switches_ahead=None if self._switches is None else self._switches[1].take(places),
             raw={name: column.take(places, axis=0) for name, column in self._raw.items()},
             next_raw={name: column.take(last, axis=0) for name, column in self._next_raw.items()},
         )
 
-    def _look_ahead(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """From these rows on: the discounted sum of rewards, the discount of the last of them, and where the last one is."""
-        rewards, discounts, last = self._rewards.take(places), np.ones(places.shape, np.float32), places
+    def _look_ahead(self, places: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """From these rows on: the discounted sum `of` rewards, the discount of the last of them, and where the last one is."""
+        rewards, discounts, last = of.take(places), np.ones(places.shape, np.float32), places
         for _ in range(self.n_step - 1):
             following = self._next.take(last)
             goes_on = following >= 0
             last = np.where(goes_on, following, last)
             discounts = np.where(goes_on, discounts * np.float32(self.discount), discounts)
-            rewards = rewards + np.where(goes_on, discounts * self._rewards.take(last), 0)
+            rewards = rewards + np.where(goes_on, discounts * of.take(last), 0)
         return rewards, discounts, last
 
 
@@ -183,12 +195,19 @@ class Returns:
 
     Collects the rewards of running episodes, and hands the returns to the replay buffers when an episode ends. An episode that was cut
     off by time has none: what would have come is not known. Nor has one that a person threw away.
+
+    Where an action has discrete parts, the same is done with the number of times that they were told something new (`switches.py`).
     """
 
-    def __init__(self, discount: float) -> None:
+    def __init__(self, discount: float, layout: ActionLayout | None = None) -> None:
         self._discount = discount
+        self._switches = None if layout is None or layout.all_continuous else Switches(layout)
         self._running: dict[tuple[str, int], dict[int, float]] = {}
         """Reward of each step so far, by source and number of the episode."""
+
+    def switches(self, step: Transition) -> float:
+        """How many discrete parts this step tells something new; asked once for each step, before `add`."""
+        return 0.0 if self._switches is None else self._switches.count(step)
 
     def add(self, step: Transition, *replays: Replay) -> None:
         """In the order in which the steps were made; `replays` hold the steps of the episode, or some of them."""
@@ -198,12 +217,15 @@ class Returns:
             del self._running[step.source, step.episode]
             whole = step.terminated and len(rewards) == step.step + 1
             returns = discounted(list(rewards.values()), self._discount) if whole else None
+            switches = None if self._switches is None else discounted(self._switches.end(step.source, step.episode), self._discount)
             for replay in replays:
-                replay.set_returns(step.source, step.episode, returns)
+                replay.set_returns(step.source, step.episode, returns, switches)
 
     def forget(self, episodes: Iterable[tuple[str, int]]) -> None:
         for episode in episodes:
             self._running.pop(episode, None)
+        if self._switches is not None:
+            self._switches.forget(episodes)
 
 
 def discounted(rewards: list[float], discount: float) -> np.ndarray:

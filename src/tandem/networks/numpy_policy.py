@@ -60,7 +60,34 @@ def acting_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian:
         from tandem.networks.numpy_gaussian import NumpyGaussian  # it is built from the parts here
 
         return NumpyGaussian(snapshot.parameters)
+    if "grasp/columns" in snapshot.parameters:
+        from tandem.networks.numpy_grasp import NumpyHybrid  # it is built from the parts here
+
+        return NumpyHybrid(snapshot.parameters)
     return NumpyPolicy(snapshot.parameters)
+
+
+class Trunk:
+    """The hidden layers of an `MLP`."""
+
+    def __init__(self, parameters: Mapping[str, np.ndarray]) -> None:
+        self._activation = ACTIVATIONS[int(parameters["activation"])]
+        depth = sum(name.startswith("trunk/layers/") and name.endswith("/weight") for name in parameters)
+        self._layers = [(parameters[f"trunk/layers/{i}/weight"], parameters[f"trunk/layers/{i}/bias"]) for i in range(depth)]
+        self._norms = [
+            (parameters[f"trunk/norms/{i}/gain"], parameters[f"trunk/norms/{i}/shift"]) if "trunk/norms/0/gain" in parameters else None
+            for i in range(depth)
+        ]
+        self.inputs = self._layers[0][0].shape[0]
+
+    def __call__(self, h: np.ndarray) -> np.ndarray:
+        for (weight, bias), norm in zip(self._layers, self._norms, strict=True):
+            h = h @ weight + bias
+            if norm is not None:
+                h = h - h.mean(axis=-1, keepdims=True)
+                h = h / np.sqrt((h * h).mean(axis=-1, keepdims=True) + LAYER_NORM_EPSILON) * norm[0] + norm[1]
+            h = self._activation(h)
+        return h
 
 
 class NumpyPolicy:
@@ -70,22 +97,16 @@ class NumpyPolicy:
 
     def __init__(self, parameters: Mapping[str, np.ndarray]):
         try:
-            self._activation = ACTIVATIONS[int(parameters["activation"])]
             self._log_std_range = np.log(parameters["std_range"])
             self._mean = parameters["mean/weight"], parameters["mean/bias"]
             self._log_std = parameters["log_std/weight"], parameters["log_std/bias"]
-            depth = sum(name.startswith("trunk/layers/") and name.endswith("/weight") for name in parameters)
-            self._layers = [(parameters[f"trunk/layers/{i}/weight"], parameters[f"trunk/layers/{i}/bias"]) for i in range(depth)]
-            self._norms = [
-                (parameters[f"trunk/norms/{i}/gain"], parameters[f"trunk/norms/{i}/shift"]) if "trunk/norms/0/gain" in parameters else None
-                for i in range(depth)
-            ]
+            self._trunk = Trunk(parameters)
         except (KeyError, IndexError) as problem:
             raise no_policy(parameters, problem) from problem
 
     @property
     def observation_dim(self) -> int:
-        return self._layers[0][0].shape[0]
+        return self._trunk.inputs
 
     @property
     def action_dim(self) -> int:
@@ -106,13 +127,7 @@ class NumpyPolicy:
 
     def gaussian(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and std, before tanh."""
-        h = self.seen(x)
-        for (weight, bias), norm in zip(self._layers, self._norms, strict=True):
-            h = h @ weight + bias
-            if norm is not None:
-                h = h - h.mean(axis=-1, keepdims=True)
-                h = h / np.sqrt((h * h).mean(axis=-1, keepdims=True) + LAYER_NORM_EPSILON) * norm[0] + norm[1]
-            h = self._activation(h)
+        h = self._trunk(self.seen(x))
         log_std = np.clip(h @ self._log_std[0] + self._log_std[1], *self._log_std_range)
         return h @ self._mean[0] + self._mean[1], np.exp(log_std)
 

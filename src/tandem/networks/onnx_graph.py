@@ -8,6 +8,8 @@ which every runtime supports:
 
 Outputs: `action` in [-1, 1], without exploration; `command`, the same in the unit of the task's action; `mean` and `std`, to draw actions
 as in training: the squash (tanh or a clip, see the metadata) of mean + std * noise.
+Where the action has discrete parts, mean and std are those of its axes, `action` holds the number of each choice, and the output `values`
+what every choice is worth to the grasp critic (`agents/grasp.py`); for two parts with three choices each it has nine columns.
 A recurrent policy also has the input `memory_in` and the output `memory_out`, `(batch, size)`: the hidden state, zeros at the first step of
 an episode. Its layers are written out in the formulas of `networks/recurrent.py`, not as ONNX's own LSTM, so that one vector is all that
 the caller keeps.
@@ -32,6 +34,7 @@ IR_VERSION = 8
 """The format of opset 17; a newer one would be refused by runtimes that support all the operators."""
 OUTPUTS = ("action", "command", "mean", "std")
 MEMORY_IN, MEMORY_OUT = "memory_in", "memory_out"
+VALUES = "values"
 Parameters = Mapping[str, np.ndarray]
 
 
@@ -63,23 +66,26 @@ def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, st
     """The whole policy as an `onnx.ModelProto`, with this metadata."""
     onnx, _ = packages()
     graph, parameters, squash = _Graph(), snapshot.parameters, squash_of(snapshot.kind)
-    h = _seen(graph, parameters, spec, squash)
+    h = seen = _seen(graph, parameters, spec, squash)
     if snapshot.kind == "recurrent_gaussian":
         h = _recurrent(graph, parameters, h)
     h = _trunk(graph, parameters, h)
     mean = graph.node("Gemm", h, *graph.weights(parameters, "mean"), output="mean")
     _std(graph, parameters, h, mean, squash)
-    _action(graph, squash, mean, spec)
+    _action(graph, squash, mean, spec, _choices(graph, parameters, seen))
 
     helper, number = onnx.helper, onnx.TensorProto.FLOAT
     names = input_names(parameters, spec)
-    taken = sorted(set(names) & {*OUTPUTS, MEMORY_IN, MEMORY_OUT})
+    taken = sorted(set(names) & {*OUTPUTS, MEMORY_IN, MEMORY_OUT, VALUES})
     if taken:
         raise ConfigError(
             f"task '{spec.task}' has an observation entry '{taken[0]}', which is a reserved name in the file: rename the entry"
         )
     inputs = [helper.make_tensor_value_info(name, number, ["batch", *spec.observation[name].shape]) for name in names]
-    outputs = [helper.make_tensor_value_info(name, number, ["batch", spec.action_dim]) for name in OUTPUTS]
+    sizes = dict.fromkeys(OUTPUTS, spec.action_dim) | dict.fromkeys(("mean", "std"), parameters["mean/weight"].shape[1])
+    if "grasp/sizes" in parameters:
+        sizes[VALUES] = int(np.prod(parameters["grasp/sizes"]))
+    outputs = [helper.make_tensor_value_info(name, number, ["batch", size]) for name, size in sizes.items()]
     if snapshot.kind == "recurrent_gaussian":
         shape = ["batch", NumpyRecurrent(parameters).memory_size]
         inputs.append(helper.make_tensor_value_info(MEMORY_IN, number, shape))
@@ -194,15 +200,36 @@ def _gru_step(graph: _Graph, from_input: str, weight: str, units: int, start: in
     return [graph.node("Add", n, graph.node("Mul", z, graph.node("Sub", h, n)))], start + units
 
 
-def _trunk(graph: _Graph, parameters: Parameters, h: str) -> str:
-    depth = sum(name.startswith("trunk/layers/") and name.endswith("/weight") for name in parameters)
+def _trunk(graph: _Graph, parameters: Parameters, h: str, of: str = "") -> str:
+    """Output of the last hidden layer of the network whose parameters begin with `of`."""
+    layers = f"{of}trunk/layers/"
+    depth = sum(name.startswith(layers) and name.endswith("/weight") for name in parameters)
     for i in range(depth):
-        h = graph.node("Gemm", h, *graph.weights(parameters, f"trunk/layers/{i}"))
-        if f"trunk/norms/{i}/gain" in parameters:
-            learned = [graph.number(f"trunk/norms/{i}/{part}", parameters[f"trunk/norms/{i}/{part}"]) for part in ("gain", "shift")]
+        h = graph.node("Gemm", h, *graph.weights(parameters, f"{layers}{i}"))
+        norm = f"{of}trunk/norms/{i}"
+        if f"{norm}/gain" in parameters:
+            learned = [graph.number(f"{norm}/{part}", parameters[f"{norm}/{part}"]) for part in ("gain", "shift")]
             h = graph.node("LayerNormalization", h, *learned, axis=-1, epsilon=LAYER_NORM_EPSILON)
         h = _activation(graph, int(parameters["activation"]), h)
     return h
+
+
+def _choices(graph: _Graph, parameters: Parameters, seen: str) -> str | None:
+    """The discrete parts of the action, `(batch, parts)`: the place in the table with the highest mean value; None without such parts."""
+    if "grasp/sizes" not in parameters:
+        return None
+    members, total = len(parameters["grasp/head/bias"]), ""
+    for member in range(members):
+        mark = f"grasp/{member}/"
+        learned = {name: array for name, array in parameters.items() if name.startswith(("grasp/trunk/", "grasp/head/"))}
+        own = {name.replace("grasp/", mark, 1): array[member] for name, array in learned.items()}
+        h = _trunk(graph, own | {"activation": parameters["activation"]}, seen, mark)
+        values = graph.node("Gemm", h, *graph.weights(own, f"{mark}head"))
+        total = graph.node("Add", total, values) if total else values
+    mean = graph.node("Div", total, graph.number("grasp/members", members), output=VALUES)
+    sizes = parameters["grasp/sizes"].tolist()
+    table = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=-1)
+    return graph.node("Gather", graph.number("grasp/choices", table), graph.node("ArgMax", mean, axis=1, keepdims=0), axis=0)
 
 
 def _activation(graph: _Graph, which: int, x: str) -> str:
@@ -233,6 +260,11 @@ def _smooth_clip(graph: _Graph, x: str, low: float, high: float) -> str:
     return graph.node("Add", bottom, graph.node("Mul", softness, graph.node("Softplus", graph.node("Div", above, softness))))
 
 
-def _action(graph: _Graph, squash: str, mean: str, spec: Spec) -> None:
-    action = graph.node("Tanh", mean, output="action") if squash == "tanh" else graph.clip(mean, "action", -1, 1, output="action")
-    graph.node("Mul", action, graph.number("action_scale", ActionLayout.of(spec).scales), output="command")
+def _action(graph: _Graph, squash: str, mean: str, spec: Spec, choices: str | None) -> None:
+    layout, output = ActionLayout.of(spec), "action" if choices is None else None
+    action = graph.node("Tanh", mean, output=output) if squash == "tanh" else graph.clip(mean, "action", -1, 1, output=output)
+    if choices is not None:
+        places = np.argsort(np.argsort(layout.is_discrete, kind="stable"))  # axes come first, then the choices
+        joined = graph.node("Concat", action, choices, axis=1)
+        action = graph.node("Gather", joined, graph.constant("action/columns", places.astype(np.int64)), axis=1, output="action")
+    graph.node("Mul", action, graph.number("action_scale", layout.scales), output="command")

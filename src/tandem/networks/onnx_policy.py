@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tandem.errors import FileMissing, FileUnreadable, SpecMismatch
-from tandem.networks.onnx_graph import MEMORY_IN, MEMORY_OUT, OPSET, OUTPUTS, packages
+from tandem.layouts import ActionLayout
+from tandem.networks.onnx_graph import MEMORY_IN, MEMORY_OUT, OPSET, OUTPUTS, VALUES, packages
 from tandem.types import Observation, Spec
 
 FORMAT = "tandem-onnx-1"
@@ -21,15 +22,15 @@ MAX_NODES, MAX_AXIS = 500, 16_384
 """Operators and weights in a file, and units of a layer: what an exported policy computes stays small."""
 OPSETS = range(13, OPSET + 1)
 OPERATORS = {
-    "Add", "Clip", "Concat", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization", "MatMul", "Mul", "Relu",
-    "Shape", "Sigmoid", "Slice", "Softplus", "Sub", "Tanh",
+    "Add", "ArgMax", "Clip", "Concat", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization", "MatMul", "Mul",
+    "Relu", "Shape", "Sigmoid", "Slice", "Softplus", "Sub", "Tanh",
 }  # fmt: skip
 """All operators of an exported policy: no loops, no files, no extensions of a runtime."""
 _SQUASH: dict[str, Callable[[np.ndarray], np.ndarray]] = {"tanh": np.tanh, "clip": lambda x: np.clip(x, -1, 1)}
 
 
 class OnnxPolicy:
-    """Observations by name, `(N, *shape)` each and unscaled, to actions `(N, action_dim)` in [-1, 1].
+    """Observations by name, `(N, *shape)` each and unscaled, to actions `(N, action_dim)`: axes in [-1, 1], choices by their number.
 
     The caller keeps the memory (hidden state) of a recurrent policy, as with `NumpyRecurrent`; for any other it has size 0.
     """
@@ -51,7 +52,9 @@ class OnnxPolicy:
         self.memory_size = int(taken.pop(MEMORY_IN, [0, 0])[1])
         """Size of the hidden state of a row."""
         self.inputs = tuple(taken)
-        self._outputs = (*OUTPUTS, MEMORY_OUT) if self.memory_size else OUTPUTS
+        given = {entry.name for entry in self._session.get_outputs()}
+        self._outputs = (*OUTPUTS, *(name for name in (MEMORY_OUT, VALUES) if name in given))
+        self._is_axis = ~ActionLayout.of(self.spec).is_discrete
         self._squash = _SQUASH[metadata["squash"]]
 
     def begin(self, rows: int) -> np.ndarray:
@@ -71,9 +74,11 @@ class OnnxPolicy:
         return outputs["action"], outputs.get(MEMORY_OUT, memory)
 
     def sample(self, observation: Observation, memory: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Random actions, as drawn during training, and the new hidden state."""
+        """Random actions, as drawn during training, and the new hidden state. Choices are the best ones."""
         outputs = self.run(observation, memory)
-        drawn = self._squash(outputs["mean"] + outputs["std"] * rng.standard_normal(outputs["mean"].shape, dtype=np.float32))
+        drawn = outputs["action"].copy()
+        noise = rng.standard_normal(outputs["mean"].shape, dtype=np.float32)
+        drawn[:, self._is_axis] = self._squash(outputs["mean"] + outputs["std"] * noise)
         return drawn, outputs.get(MEMORY_OUT, memory)
 
 

@@ -12,12 +12,13 @@ import tyro
 from tandem.acting.evaluate import evaluate
 from tandem.acting.policy import act_with, describe
 from tandem.agents.bc import BCConfig, clone, start_as_clone
+from tandem.agents.sac import SAC, agent_for
 from tandem.agents.sac_config import SACConfig
 from tandem.data.replay import Replay
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.files import private_files
-from tandem.layouts import Layout
+from tandem.layouts import ActionLayout, Layout
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.run_spec import decide_spec
 from tandem.runs.checkpoint import write_policy
@@ -25,7 +26,7 @@ from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.seeding import episode_seeds
-from tandem.types import PolicySnapshot
+from tandem.types import Batch, PolicySnapshot
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,14 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
     spec, steps = decide_spec(spec, args.demos, say=display.say)
     names = {name: number for number, name in enumerate(dict.fromkeys((step.source, step.episode) for step in steps))}
     observations = Layout(spec).flatten({name: np.stack([step.observation[name] for step in steps]) for name in spec.observation})
-    actions = np.stack([step.action for step in steps])
+    actions, layout = np.stack([step.action for step in steps]), ActionLayout.of(spec)
     episodes = np.array([names[step.source, step.episode] for step in steps])
 
     run = RunFolder.create(path, "bc", args, spec)
     display.say(f"cloning {len(steps):,} steps of {len(names)} episodes")
-    result = clone(args.config, SACConfig(hidden=args.hidden), observations, actions, episodes, args.seed)
+    network = SACConfig(hidden=args.hidden)
+    result = clone(args.config, network, observations, actions[:, ~layout.is_discrete], episodes, args.seed)
+    grasp = agent_for(network, spec).grasp
     for number, (train_loss, validation_loss) in enumerate(zip(result.train_losses, result.validation_losses, strict=True), start=1):
         clocks = Clocks(learner_step=number * args.config.eval_period, actor_step=0, policy_version=0)
         run.log_metrics(clocks, {"bc/train_loss": train_loss, "bc/validation_loss": validation_loss})
@@ -76,7 +79,8 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
         (run.best_policy, "deterministic", result.best, result.best_step),
         (run.latest_policy, "trained_long", result.last, result.last_step),
     ):
-        snapshot = PolicySnapshot(run.next_version(), step, parameters)
+        choices = {} if grasp is None else grasp.cloned(_without_returns(observations, actions), step, args.seed)
+        snapshot = PolicySnapshot(run.next_version(), step, parameters | choices)
         write_policy(file, snapshot, spec, learned_by="bc")
         if args.final_episodes:
             summary[key] = describe(evaluate(args.task, act_with(snapshot, spec), seeds), spec)
@@ -91,7 +95,16 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
     return summary
 
 
-def clone_to_start_from(config: TrainConfig, demos: Replay) -> PolicySnapshot:
+def _without_returns(observations: np.ndarray, actions: np.ndarray) -> Batch:
+    """Demonstrations of which only the actions count."""
+    none, unknown = np.zeros(len(actions), np.float32), np.full(len(actions), -np.inf, np.float32)
+    return Batch(observations, actions, none, none, observations, bounds=unknown, switches=none, switches_ahead=none)
+
+
+def clone_to_start_from(config: TrainConfig, agent: SAC, demos: Replay) -> PolicySnapshot:
     """A policy that imitates the demonstrations, for RLPD to start from."""
-    batch = demos.rows(np.arange(len(demos)))
-    return PolicySnapshot(0, 0, start_as_clone(config.agent, batch.observations, batch.actions, config.clone_steps, config.seed))
+    batch, axes = demos.rows(np.arange(len(demos))), ~ActionLayout.of(demos.spec).is_discrete
+    parameters = start_as_clone(config.agent, batch.observations, batch.actions[:, axes], config.clone_steps, config.seed)
+    if agent.grasp is not None:
+        parameters |= agent.grasp.cloned(batch, config.clone_steps, config.seed)
+    return PolicySnapshot(0, 0, parameters)

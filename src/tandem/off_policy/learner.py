@@ -20,6 +20,7 @@ from tandem.agents.sac import SAC, SACConfig
 from tandem.data.mixing import DEMO_SHARE, Imitation, Mixture, store
 from tandem.data.replay import Replay, Returns
 from tandem.errors import StorageFull
+from tandem.layouts import ActionLayout
 from tandem.off_policy.config import TrainConfig
 from tandem.runs.broken import keep_batch
 from tandem.runs.episodes import EpisodeLog
@@ -62,9 +63,9 @@ class Learner:
         ahead, discount = int(agent.config.n_step), float(agent.config.discount)
         self.online = Replay(spec, config.replay_buffer_capacity, ahead, discount)
         self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)), ahead, discount)
-        self._returns = Returns(discount)
+        self._returns = Returns(discount, ActionLayout.of(spec))
         for number, step in enumerate(demos, start=-len(demos)):  # steps of the run count from 0
-            self.demos.insert(step, number)
+            self.demos.insert(step, number, self._returns.switches(step))
             self._returns.add(step, self.demos)
         self._mixture = Mixture(self.demos, self.online, config.batch_size, config.agent.return_bound, recorded=bool(demos))
         self.episodes = EpisodeLog(spec.control_hz)
@@ -123,8 +124,9 @@ class Learner:
 
     def store_correction(self, step: Transition, number: int) -> None:
         """The same for a step that the online replay has no room for any more: a person's action stays a demonstration."""
+        switches = self._returns.switches(step)
         if step.intervened:
-            self.demos.insert(step, number)
+            self.demos.insert(step, number, switches)
         self._returns.add(step, self.demos)
 
     def forget(self, episodes: set[tuple[str, int]]) -> None:

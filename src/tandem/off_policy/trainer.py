@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tandem.acting.judge import Judge
-from tandem.agents.sac import SAC
-from tandem.layouts import Layout
+from tandem.agents.sac import agent_for
 from tandem.off_policy.cloning import clone_to_start_from
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.learner import Learner, LearnerLink
@@ -51,7 +50,7 @@ class Trainer:
     ) -> None:
         require_learnable(spec)
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
-        agent = SAC(config.agent, Layout(spec).size, spec.action_dim, spec.return_range)
+        agent = agent_for(config.agent, spec)
         self.learner = Learner(config, spec, agent, link, run, demos, self.log)
         ends = sum(step.last for step in demos)
         self._demo_seconds = len(demos) / ends / spec.control_hz if ends else None
@@ -99,7 +98,7 @@ class Trainer:
         """Start a new run from random parameters or from an existing policy. The actors get the first policy after pretraining."""
         if start is None and self.config.clone_steps:
             self.display.waiting("cloning the demonstrations", 0, self.config.clone_steps)
-            start = clone_to_start_from(self.config, self.learner.demos)
+            start = clone_to_start_from(self.config, self.learner.agent, self.learner.demos)
         init_from, demos = None if start is None else start.hash, len(self.learner.demos)
         self.run.event("started", seed=self.config.seed, init_from=init_from, demo_transitions=demos, **this_machine())
         self.log(f"online buffer size: {len(self.learner.online)}")
