@@ -120,6 +120,17 @@ TASKS: dict[str, Registered] = {
         limits=_late("gear_assembly.task:gear_limits"),
         practice=True,
     ),
+    "gear_assembly_pixels": Registered(
+        _late("gear_assembly.pixels:GearAssemblyPixels"),
+        "the same by eye: two cameras on the hand, and nobody says where the board is",
+        _BOTH,
+        camera="close",
+        expert=_late("gear_assembly.pixels:pixel_expert"),
+        distance=_late("gear_assembly.pixels:pixel_distance"),
+        corrector=_late("gear_assembly.pixels:pixel_corrector"),
+        limits=_late("gear_assembly.pixels:pixel_limits"),
+        practice=True,
+    ),
     "reach": Registered(
         _late("reach:Reach"),
         "bring the tool to a ball in the air; trains in seconds",
