@@ -58,7 +58,8 @@ def _difference(mine: Spec, hello: Hello) -> str:
     """In words, empty if there is none. Scales do not count: the run has them and gives them to its actors (`settings["scales"]`)."""
     try:
         theirs = Spec.from_json(hello.spec)
-        found = "; ".join(mine.data_difference(theirs))[:2000]
+        # actors hand out pictures; the run's encoder, which they get with the welcome, makes features of them
+        found = "; ".join(mine.without_encoder().data_difference(theirs.without_encoder()))[:2000]
         return found or ("the same description, but another hash" if hello.spec_hash != theirs.hash else "")
     except Exception:  # it comes from outside, and there are many ways to be no spec
         return "its spec cannot be read"

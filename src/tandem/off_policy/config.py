@@ -50,6 +50,9 @@ class TrainConfig:
     """Learner steps between two publications of the policy."""
     replay_buffer_capacity: int = 200_000
     """Transitions kept in each of the two replay buffers, demonstrations and online data."""
+    encoder: Literal["efficientnet-lite0", "random-lite0"] = "efficientnet-lite0"
+    """Frozen network that turns pictures into features, for tasks with cameras: trained on ImageNet, or random for comparison (not in
+    hil-serl)."""
     log_period: int = 10
     """Learner steps between two rows of metrics."""
     checkpoint_period: int = 5000
@@ -118,4 +121,4 @@ class TrainConfig:
 def require_learnable(spec: Spec) -> None:
     """Refuse a task that RLPD cannot learn, before anything is written."""
     require_continuous(spec, "RLPD")
-    require_roles(spec, "RLPD")
+    require_roles(spec, "RLPD", ("vector", "features"))

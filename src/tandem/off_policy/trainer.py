@@ -51,8 +51,13 @@ class Trainer:
     ) -> None:
         require_learnable(spec)
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
-        agent = SAC(config.agent, Layout(spec).size, spec.action_dim, spec.return_range)
+        cameras = tuple((name, entry.size) for name, entry in sorted(spec.observation.items()) if entry.role == "features")
+        agent = SAC(config.agent, Layout(spec).size, spec.action_dim, spec.return_range, cameras)
         self.learner = Learner(config, spec, agent, link, run, demos, self.log)
+        if cameras:
+            from tandem.networks.encoders.encoder import Encoder  # only runs with cameras need it
+
+            self.learner.carried = Encoder.read(run.encoder_file).arrays()
         ends = sum(step.last for step in demos)
         self._demo_seconds = len(demos) / ends / spec.control_hz if ends else None
         self.judge = Judge(

@@ -21,10 +21,12 @@ from tandem.envs.gear_assembly.expert import GearCorrector, GearExpert
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, TEETH, describe_scene
 from tandem.envs.gear_assembly.task import CONTROL, SPEC, GearAssembly
 from tandem.envs.limits import LimitSettings, limits_of_control
+from tandem.envs.looks import Looks, OtherLooks
 from tandem.envs.rotations import compose, quat_conjugate, rotate
 from tandem.envs.shaping import Reward
 from tandem.envs.surroundings import looking
 from tandem.envs.task import Judgement, Practice, Rows, Task
+from tandem.errors import ConfigError
 from tandem.types import Entry, Observation, Spec
 
 CAMERAS = {"wrist_left": 45 * DEGREE, "wrist_right": -45 * DEGREE}
@@ -37,6 +39,7 @@ WIDER = dataclasses.replace(
     workspace_low=(-70 * MM, -70 * MM, -12 * MM, -15 * DEGREE, -15 * DEGREE, -45 * DEGREE),
     workspace_high=(70 * MM, 70 * MM, 75 * MM, 15 * DEGREE, 15 * DEGREE, 45 * DEGREE),
 )
+MOVED = Looks(camera_place=3 * MM, camera_turn=3 * DEGREE, light=0.3, colour=0.1)
 _MEANING = "picture of the camera on the hand that looks past the mounted gears at the gear's lower edge"
 PIXELS = dataclasses.replace(
     SPEC,
@@ -61,12 +64,14 @@ def pixel_limits() -> LimitSettings:
 
 
 class GearAssemblyPixels(Task):
-    """Holds a `GearAssembly` and shows it through cameras."""
+    """Holds a `GearAssembly` and shows it through cameras; with `moved` they, the light and the colours differ in every episode."""
 
-    def __init__(self, reward: Reward = "sparse", practice: Practice | None = None) -> None:
+    def __init__(self, moved: bool = False, reward: Reward = "sparse", practice: Practice | None = None) -> None:
         self.gears = GearAssembly(reward=reward, practice=practice)
         self.gears.control = CartesianControl(WIDER)
-        self.spec: Spec = dataclasses.replace(PIXELS, return_range=self.gears.spec.return_range)
+        self._looks = MOVED if moved else Looks()
+        name = f"{PIXELS.task}_moved" if moved else PIXELS.task
+        self.spec: Spec = dataclasses.replace(PIXELS, task=name, return_range=self.gears.spec.return_range)
 
     def build(self) -> mujoco.MjModel:
         spec = describe_scene(self.gears.geometry, self.gears.impedance, reference="nominal_seat")
@@ -80,9 +85,13 @@ class GearAssemblyPixels(Task):
     def bind(self, batch: mujoco.batch.Batch) -> None:
         self.gears.bind(batch)
         self._cameras = Cameras(batch, tuple(CAMERAS), SIZE)
+        self._other = OtherLooks(batch, self._looks, tuple(CAMERAS))
+        self._count = batch.nsim
 
     def reset(self, rows: Rows, streams: list[np.random.Generator]) -> None:
         self.gears.reset(rows, streams)
+        for row, stream in zip(np.arange(self._count)[rows], streams, strict=True):
+            self._other.draw(int(row), stream)
 
     def advance(self, rows: Rows, action: np.ndarray, streams: list[np.random.Generator]) -> None:
         self.gears.advance(rows, action, streams)
@@ -97,18 +106,22 @@ class GearAssemblyPixels(Task):
         angle = (gears.board.measured_phase[rows] - measured[:, 5]) * TEETH
         felt = gears.observe(rows)
         return {
-            **self._cameras.pictures(rows),
+            **self.pictures(rows),
             **{name: felt[name] for name in ("tcp_pose", "tcp_velocity", "wrench", "command_offset", "previous_action")},
             "measured_pose": measured.astype(np.float32),
             "measured_yaw": yaw.astype(np.float32),
             "gear_phase": np.stack([np.sin(angle), np.cos(angle)], -1).astype(np.float32),
         }
 
+    def pictures(self, rows: Rows) -> dict[str, np.ndarray]:
+        """By camera, (n, height, width, 3) uint8."""
+        return self._cameras.pictures(rows)
+
     def judge(self, rows: Rows) -> Judgement:
         return self.gears.judge(rows)
 
     def memory(self) -> dict[str, np.ndarray]:
-        return self.gears.memory()
+        return {**self.gears.memory(), **self._other.memory()}
 
     def close(self) -> None:
         self._cameras.close()
@@ -116,6 +129,11 @@ class GearAssemblyPixels(Task):
 
 def _as_measured(observation: Observation) -> Observation:
     """What `gear_assembly` would have shown, in the measured seat's frame."""
+    if "measured_yaw" not in observation:
+        raise ConfigError(
+            "the script of the gear task needs the measured pose of the board, which only teachers get, and this run has cameras in its "
+            "place: record with --operator scripted, and train with --operator none or browser"
+        )
     back = _about_z(-observation["measured_yaw"])
     offset = observation["command_offset"].astype(float)
     felt = {name: observation[name] for name in ("wrench", "gear_phase")}
@@ -161,5 +179,5 @@ def pixel_corrector(seed: int | None = None) -> _InOtherAxes:
 
 def pixel_distance(observation: Observation) -> float:
     """How far from seated it looks (m): beside the measured peg and above the measured board."""
-    x, y, z = observation["measured_pose"][:3]
+    x, y, z = _as_measured(observation)["tcp_pose"][:3]
     return float(np.hypot(x, y) + max(0.0, z))
