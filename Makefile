@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help install browser train test test-long test-fast chaos release-check check format bench clean
+.PHONY: help install browser train train-pixels test test-long test-fast chaos release-check check format bench clean
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,6 +21,9 @@ $(STAMP): pyproject.toml constraints.txt
 
 train: install ## record 25 demonstrations of the gear assembly and learn it
 	$(BIN)/tandem train gear_assembly --scripted-demos 25
+
+train-pixels: install ## the same from two cameras on the hand (needs EGL; 15 minutes)
+	MUJOCO_GL=$${MUJOCO_GL:-egl} $(BIN)/tandem train gear_assembly_pixels --scripted-demos 25
 
 test: install browser check ## lint, types and the tests (about 14 minutes on 2 cores)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not long"

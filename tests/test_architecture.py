@@ -47,6 +47,7 @@ WITHOUT_JAX = (
     "tandem.programs.teaching",
     "tandem.teleop.devices",
     "tandem.acting.policy",
+    "tandem.networks.encoders.encoder",
     "tandem.programs.export",
     "tandem.link.inproc",
     "tandem.link.client",

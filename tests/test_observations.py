@@ -75,3 +75,9 @@ def test_an_entry_that_a_learner_cannot_learn_from_is_refused_by_name(entry: Ent
     require_roles(dataclasses.replace(SPEC, task="peg", observation=floats), "RLPD")
     with pytest.raises(ConfigError, match=says):
         require_roles(dataclasses.replace(SPEC, task="peg", observation=floats | {"extra": entry}), "RLPD")
+
+
+def test_the_vector_can_be_made_without_the_entries_that_it_leaves_out():
+    """A doctor looks at the numbers of a run with cameras and leaves the pictures where they are."""
+    layout = Layout(dataclasses.replace(SPEC, observation={"a_camera": SPEC.observation["image"], **SPEC.observation}))
+    assert layout.flatten({name: np.zeros((3, *SPEC.observation[name].shape), np.float32) for name in ("pose", "touch")}).shape == (3, 5)

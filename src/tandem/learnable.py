@@ -12,6 +12,11 @@ LARGEST_BLOCK = 1000
 """Numbers of an entry with three axes; more of them are a picture, which a network without convolutions cannot learn from."""
 
 
+def sees(spec: Spec) -> bool:
+    """Whether the task has cameras: a run then needs an encoder (`off_policy.eyes`)."""
+    return any(entry.role == "image" for entry in spec.observation.values())
+
+
 def require_roles(spec: Spec, learner: str, handled: Sequence[str] = ("vector",)) -> None:
     """Refuse a task with an entry that this learner cannot learn from; an entry that is silently left out would look like learning."""
     for name, entry in spec.observation.items():
@@ -24,9 +29,9 @@ def require_roles(spec: Spec, learner: str, handled: Sequence[str] = ("vector",)
         if len(entry.shape) == 3 and entry.size > LARGEST_BLOCK and entry.role == "vector":
             raise ConfigError(
                 f"{learner} cannot learn from the observation entry '{name}' of '{spec.task}': its shape {entry.shape} {entry.dtype} is "
-                f"that of a picture, and pictures are not learned from yet. Leave it out of the environment."
+                f"that of a picture, and pictures are learned from as (height, width, channels) uint8. Hand it out so, or leave it out."
             )
-        if entry.dtype != "float32":
+        if entry.dtype != "float32" and entry.role != "features":
             raise ConfigError(
                 f"{learner} learns from float32 numbers, and the observation entry '{name}' of '{spec.task}' has dtype {entry.dtype}: "
                 f"convert it in the environment, or leave it out."
@@ -34,7 +39,7 @@ def require_roles(spec: Spec, learner: str, handled: Sequence[str] = ("vector",)
 
 
 def _why(role: str) -> str:
-    return "Pictures are not learned from yet. " if role == "image" else ""
+    return "`tandem train` alone learns from pictures, which it encodes first (docs/pixels.md). " if role == "image" else ""
 
 
 def require_continuous(spec: Spec, learner: str) -> None:

@@ -19,8 +19,9 @@ import numpy as np
 
 from tandem.errors import ConfigError
 
-ROLES = ("vector", "image", "privileged")
-"""vector: numbers for every network. image: (height, width, channels) uint8. privileged: numbers for critics and teachers only."""
+ROLES = ("vector", "image", "privileged", "features")
+"""vector: numbers for every network. image: (height, width, channels) uint8. privileged: numbers for critics and teachers only.
+features: what an encoder made of an image, (height, width, channels) int8."""
 
 MAX_NUMBERS = 2**25
 """Numbers in the observations and actions of a spec from outside: a picture in 4K has 25 million. Its hash looks at the scale of each."""
@@ -52,6 +53,10 @@ class Entry:
     low: Bounds = None
     high: Bounds = None
     """The range of the values, where it is known; far beyond it nothing is believed (`data/plausibility.py`). It is not in the hash."""
+    encoder: str = ""
+    """Of features: the name and the hash of the encoder that made them. Features of another encoder mean something else."""
+    picture: tuple[int, ...] = ()
+    """Of features: the shape of the image that they were made from."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self.role or _usual_role(self.shape, self.dtype))
@@ -59,6 +64,8 @@ class Entry:
             raise ConfigError(f"an observation entry has the role '{self.role}'; there are {', '.join(ROLES)}")
         if self.role == "image" and (self.dtype != "uint8" or len(self.shape) != 3):
             raise ConfigError(f"an image is (height, width, channels) uint8, got an entry of shape {self.shape} {self.dtype}")
+        if self.role == "features" and (self.dtype != "int8" or len(self.shape) != 3 or not self.encoder or len(self.picture) != 3):
+            raise ConfigError(f"features are (height, width, channels) int8 with an encoder and a picture, got {self.shape} {self.dtype}")
 
     @property
     def size(self) -> int:
@@ -206,6 +213,15 @@ class Spec:
             entries[name] = dataclasses.replace(entry, scale=scale, offset=offset) if fits else entry
         return dataclasses.replace(self, observation=entries)
 
+    def without_encoder(self) -> Spec:
+        """As the environment hands it out: images in the place of their features, and nothing that is for teachers alone."""
+        entries = {
+            name: entry if entry.role != "features" else Entry(entry.picture, "uint8", meaning=entry.meaning)
+            for name, entry in self.observation.items()
+            if entry.role != "privileged"
+        }
+        return dataclasses.replace(self, observation=entries)
+
     def to_json(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "action": [_part_to_json(part) for part in self.action]}
 
@@ -256,6 +272,8 @@ def _entry_from_json(data: Mapping[str, Any]) -> Entry:
         offset=_scale_from_json(data.get("offset", 0.0)),
         low=_bounds_from_json(data.get("low")),
         high=_bounds_from_json(data.get("high")),
+        encoder=str(data.get("encoder", "")),
+        picture=tuple(int(n) for n in data.get("picture", ())),
     )
 
 
@@ -301,6 +319,8 @@ def _entry_numbers(entry: Entry) -> dict[str, Any]:
         numbers["role"] = entry.role
     if np.any(entry.offsets()):
         numbers["offset"] = _rounded(entry.offsets())
+    if entry.encoder:
+        numbers |= {"encoder": entry.encoder, "picture": list(entry.picture)}
     return numbers
 
 
@@ -333,4 +353,5 @@ def _numbers_of(spec: Spec) -> dict[str, Any]:
 
 def _brief(entry: Mapping[str, Any]) -> str:
     scale = entry["scale"] if len(set(entry["scale"])) > 1 else entry["scale"][:1]
-    return f"shape {tuple(entry['shape'])} {entry['dtype']} scale {scale}"
+    encoder = f" encoder {entry['encoder']}" if "encoder" in entry else ""
+    return f"shape {tuple(entry['shape'])} {entry['dtype']} scale {scale}{encoder}"

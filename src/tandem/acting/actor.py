@@ -19,7 +19,7 @@ from tandem.envs.task_env import TaskEnv
 from tandem.errors import ActionError, EnvironmentFailed, SimulationDiverged
 from tandem.layouts import ActionLayout, Layout
 from tandem.link.messages import EpisodeEnd
-from tandem.networks.numpy_policy import ActingPolicy, acting_policy
+from tandem.networks.numpy_policy import ActingPolicy, acting_policy, look
 from tandem.runs.broken import STATES_KEPT, keep_simulation
 from tandem.runs.episodes import WINDOW
 from tandem.seeding import episode_seeds
@@ -264,7 +264,7 @@ class Actor:
             return self.own_policy.act(self._observation)
         if self._policy is None or self.steps < self._random_steps:
             return self._actions.random(self._random, self.env.num_envs)
-        seen = self._layout.flatten(self._observation, self._policy.observation_clip)
+        seen = look(self._policy, self._layout, self._observation)
         actions = self._policy.sample(seen, self._random)
         return actions if self._explores.all() else np.where(self._explores[:, None], actions, self._policy.mode(seen))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from tandem.acting.evaluate import Evaluation
 from tandem.errors import ConfigError, SpecMismatch
 from tandem.layouts import Layout
 from tandem.networks.numpy_gaussian import NumpyGaussian
-from tandem.networks.numpy_policy import NumpyPolicy, acting_policy
+from tandem.networks.numpy_policy import NumpyPolicy, acting_policy, look
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
 from tandem.runs.checkpoint import read_policy
@@ -37,8 +38,10 @@ def load_any_policy(path: Path, which: str = "best", spec: Spec | None = None) -
     """
     policy = read_onnx(path) if path.suffix == ".onnx" else None
     chosen, own = (policy, policy.spec) if policy is not None else load_policy(path, which)
-    if spec is not None and own.with_scales(spec.scales()).hash != spec.hash:
-        raise SpecMismatch(f"policy {path} was trained for another spec: {'; '.join(spec.difference(own))}")
+    if spec is not None:
+        shown, given = own.without_encoder().with_scales(spec.scales()), spec.without_encoder()
+        if shown.hash != given.hash:
+            raise SpecMismatch(f"policy {path} was trained for another spec: {'; '.join(given.difference(shown))}")
     return chosen, own
 
 
@@ -77,6 +80,8 @@ class Acting:
         self._policy, self._layout = policy, Layout(spec)
         self._random = None if stochastic_seed is None else np.random.default_rng(stochastic_seed)
         self._memory: np.ndarray | None = None
+        self.eyes: Callable[[Observation], Observation] | None = None
+        """Turns pictures into features, for a policy that was trained with them."""
 
     def reset(self, rows: np.ndarray | None = None) -> None:
         """New episodes begin, in all rows or in those of a mask: the memory of the last ones is cleared."""
@@ -84,8 +89,9 @@ class Acting:
 
     def __call__(self, observation: Observation) -> np.ndarray:
         policy, random = self._policy, self._random
+        observation = observation if self.eyes is None else self.eyes(observation)
         # an exported policy flattens, scales and clips by itself
-        x: Any = observation if isinstance(policy, OnnxPolicy) else self._layout.flatten(observation, policy.observation_clip)
+        x: Any = observation if isinstance(policy, OnnxPolicy) else look(policy, self._layout, observation)
         if not isinstance(policy, (NumpyRecurrent, OnnxPolicy)):
             return policy.mode(x) if random is None else policy.sample(x, random)
         rows = len(next(iter(observation.values())))
@@ -98,7 +104,13 @@ def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> 
     """The policy as a function of observations: its most likely action, or a drawn one."""
     if isinstance(chosen, OnnxPolicy):
         return Acting(chosen, spec, stochastic_seed)
-    return Acting(numpy_policy(chosen), spec, stochastic_seed)
+    acting = Acting(numpy_policy(chosen), spec, stochastic_seed)
+    if any(entry.role == "features" for entry in spec.observation.values()):
+        from tandem.acting.eyes import Eyes  # only policies with cameras need it
+        from tandem.networks.encoders.encoder import Encoder
+
+        acting.eyes = Eyes(Encoder.from_arrays(chosen.parameters))
+    return acting
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ the temperature. A network whose method is not called keeps every bit, and so do
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -34,8 +35,9 @@ from tandem.layouts import ActionLayout, Layout
 from tandem.networks.mlp import ACTIVATIONS, Ensemble, TanhGaussian
 from tandem.types import Batch, Spec
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # imported by those that have a gripper or cameras
     from tandem.agents.grasp import GraspCritic, GraspState
+    from tandem.networks.heads import Seeing
 
 UNROLLED = 4
 """Up to this many critic updates are unrolled (4 % faster on a CPU); more of them are a loop (compiles faster)."""
@@ -45,7 +47,8 @@ class SACState(NamedTuple):
     """Everything that an update changes. `update` consumes (donates) it and returns a new one."""
 
     actor: TanhGaussian
-    critic: Ensemble
+    critic: Ensemble | Seeing
+    """With cameras it holds their heads, which its loss trains."""
     target_critic: Ensemble
     temperature: Array
     """Raw number; the temperature α is its softplus."""
@@ -56,8 +59,8 @@ class SACState(NamedTuple):
     """Random key for the next update."""
     dropped_updates: Array
     """() int32: updates that were skipped because of a NaN or infinite value."""
-    average: TanhGaussian | None = None
-    """Moving average of the actor, which acts in its place; None without `actor_average`."""
+    average: TanhGaussian | Seeing | None = None
+    """Moving average of the actor (with cameras also of the heads), which acts in its place; None without `actor_average`."""
     grasp: GraspState | None = None
     """The grasp critic's; None where an action has no discrete part."""
 
@@ -78,6 +81,8 @@ class SAC:
     """Lowest and highest return possible; targets are clipped to it."""
     grasp: GraspCritic | None = None
     """Learns the discrete parts of the action, if there are any."""
+    cameras: tuple[tuple[str, int], ...] = ()
+    """Name and number of features of each camera."""
 
     def __post_init__(self) -> None:
         if "auto" in (self.config.discount, self.config.n_step):
@@ -88,30 +93,40 @@ class SAC:
         """Networks before the first update, from the seed alone."""
         config = self.config
         key, actor_key, critic_key = jax.random.split(jax.random.PRNGKey(seed), 3)
-        actor = new_actor(config, actor_key, self.observation_dim, self.action_dim)
+        heads, seen = self._new_heads(critic_key)
+        actor = new_actor(config, actor_key, seen, self.action_dim)
         critic = Ensemble(
             critic_key,
             config.critic_ensemble_size,
-            self.observation_dim + self.action_dim,
+            seen + self.action_dim,
             config.hidden,
             activation=config.activation,
             layer_norm=config.critic_layer_norm,
             dropout=config.critic_dropout,
         )
+        critic = critic if heads is None else heads.with_values(critic)
         temperature = raw_of_positive(config.temperature_init)
         return SACState(
             actor,
             critic,
-            target_critic=jax.tree.map(jnp.copy, critic),
+            target_critic=jax.tree.map(jnp.copy, critic.values),
             temperature=temperature,
             actor_optimiser=self._adam.init(actor),
             critic_optimiser=self._adam.init(critic),
             temperature_optimiser=self._adam.init(temperature),
             key=key,
             dropped_updates=jnp.int32(0),
-            average=jax.tree.map(jnp.copy, actor) if config.actor_average else None,
+            average=jax.tree.map(jnp.copy, _with_eyes(actor, critic)) if config.actor_average else None,
             grasp=None if self.grasp is None else self.grasp.init(jax.random.fold_in(key, 1)),
         )
+
+    def _new_heads(self, key: Array) -> tuple[Seeing | None, int]:
+        """Eyes for every camera, None without any; and how many numbers actor and critics then get."""
+        if not self.cameras:
+            return None, self.observation_dim
+        from tandem.networks.heads import UNITS, Seeing, new_heads
+
+        return Seeing(new_heads(jax.random.fold_in(key, 1), self.cameras), None), self.observation_dim + UNITS * len(self.cameras)
 
     @partial(jax.jit, static_argnames="self", donate_argnames="state")
     def update(self, state: SACState, batch: Batch, moves_actor: Array | bool = True) -> tuple[SACState, Info]:
@@ -130,7 +145,7 @@ class SAC:
     @partial(jax.jit, static_argnames="self")
     def values(self, state: SACState, batch: Batch) -> Info:
         """How this state values the actions of a batch `(batch_size, ...)`, and its temperature. Nothing is learned; no dropout."""
-        qs = state.critic(_pairs(jnp.asarray(batch.observations), self._arm(batch.actions)))
+        qs = state.critic(_pairs(state.critic.see(jnp.asarray(batch.observations), batch.raw), self._arm(batch.actions)))
         return {
             "critic/predicted_qs": qs.mean(),
             "critic/q_max": jnp.abs(qs).max(),
@@ -142,6 +157,7 @@ class SAC:
         config, discount = self.config, float(self.config.discount)
         key, action_key, subset_key, target_key, critic_key = jax.random.split(state.key, 5)
         s, a, r, mask, next_s = map(jnp.asarray, batch._replace(actions=self._arm(batch.actions))[:5])
+        next_s = state.critic.see(next_s, batch.next_raw)
         next_a, next_log_pi = state.actor.sample(next_s, action_key)
         target_critic = state.target_critic
         if config.critic_subsample_size is not None:
@@ -152,8 +168,8 @@ class SAC:
         else:
             y = td_target(r, mask, next_qs, discount, return_range=self.return_range, bounds=batch.bounds)
 
-        def loss(critic: Ensemble) -> tuple[Array, Array]:
-            qs = critic(_pairs(s, a), critic_key)
+        def loss(critic: Ensemble | Seeing) -> tuple[Array, Array]:
+            qs = critic(_pairs(critic.see(s, batch.raw), a), critic_key)
             return critic_loss(qs, y), qs
 
         (value, qs), gradient = jax.value_and_grad(loss, has_aux=True)(state.critic)
@@ -163,7 +179,7 @@ class SAC:
         state = state._replace(
             critic=critic,
             critic_optimiser=optimiser,
-            target_critic=jax.tree.map(lambda target, new: target + rate * (new - target), state.target_critic, critic),
+            target_critic=jax.tree.map(lambda target, new: target + rate * (new - target), state.target_critic, critic.values),
             key=key,
             dropped_updates=state.dropped_updates + ~finite,
         )
@@ -191,7 +207,7 @@ class SAC:
     def update_actor(self, state: SACState, batch: Batch, moves: Array | bool = True) -> tuple[SACState, Info]:
         """The policy towards actions of high mean value, towards what a person showed, and towards high entropy."""
         key, action_key, critic_key = jax.random.split(state.key, 3)
-        s, alpha = jnp.asarray(batch.observations), positive(state.temperature)
+        s, alpha = state.critic.see(jnp.asarray(batch.observations), batch.raw), positive(state.temperature)
 
         def loss(actor: TanhGaussian) -> tuple[Array, Info]:
             a, log_pi = actor.sample(s, action_key)
@@ -207,7 +223,8 @@ class SAC:
         actor, optimiser = self._adam.step(state.actor, state.actor_optimiser, gradient, finite & moves)
         if state.average is not None:
             rate = self.config.actor_average
-            state = state._replace(average=jax.tree.map(lambda mean, new: mean + rate * (new - mean), state.average, actor))
+            newest = _with_eyes(actor, state.critic)
+            state = state._replace(average=jax.tree.map(lambda mean, new: mean + rate * (new - mean), state.average, newest))
         state = state._replace(actor=actor, actor_optimiser=optimiser, key=key, dropped_updates=state.dropped_updates + ~finite)
         return state, {"actor/actor_loss": value, **info, "actor/grad_norm": norm(gradient)}
 
@@ -234,12 +251,12 @@ class SAC:
     def policy_parameters(self, state: SACState) -> dict[str, np.ndarray]:
         """The acting parameters (`NumpyPolicy`): the actor's arrays, its activation function and its bounds of the std."""
         newest = state.average is None
-        parameters = policy_parameters(state.actor if state.average is None else state.average)
+        parameters = policy_parameters(_with_eyes(state.actor, state.critic) if state.average is None else state.average)
         return parameters | self._grasp_parameters(state, newest)
 
     def exploring_parameters(self, state: SACState) -> dict[str, np.ndarray]:
         """The parameters of the newest actor, which explores."""
-        return policy_parameters(state.actor) | self._grasp_parameters(state, newest=True)
+        return policy_parameters(_with_eyes(state.actor, state.critic)) | self._grasp_parameters(state, newest=True)
 
     def _grasp_parameters(self, state: SACState, newest: bool) -> dict[str, np.ndarray]:
         """The target networks are a moving average of the newest."""
@@ -248,11 +265,15 @@ class SAC:
         return self.grasp.parameters(state.grasp.members if newest else state.grasp.target)
 
     def with_policy(self, state: SACState, parameters: Mapping[str, np.ndarray]) -> SACState:
-        """The same state with this policy, as `policy_parameters` returns it."""
-        actor = actor_from(state.actor, {name: array for name, array in parameters.items() if not name.startswith("grasp/")})
+        """The same state with this policy, as `policy_parameters` returns it. With cameras its heads become the critic's."""
+        own = {name: array for name, array in parameters.items() if not name.startswith("grasp/")}
+        acting = actor_from(_with_eyes(state.actor, state.critic), own)
+        actor = acting if isinstance(acting, TanhGaussian) else acting.values
+        if not isinstance(acting, TanhGaussian):
+            state = state._replace(critic=acting.with_values(state.critic.values))
         if self.grasp is not None and state.grasp is not None:
             state = state._replace(grasp=self.grasp.from_parameters(state.grasp, parameters))
-        return state._replace(actor=actor, average=None if state.average is None else jax.tree.map(jnp.copy, actor))
+        return state._replace(actor=actor, average=None if state.average is None else jax.tree.map(jnp.copy, acting))
 
     def copy(self, state: SACState) -> SACState:
         """A copy that survives the donation of the original."""
@@ -268,10 +289,11 @@ class SAC:
 
 
 def agent_for(config: SACConfig, spec: Spec) -> SAC:
-    """The agent for a task; discrete parts of its action are learned by a grasp critic."""
+    """The agent for a task; discrete parts of its action are learned by a grasp critic, features of cameras by heads."""
     layout, seen = ActionLayout.of(spec), Layout(spec).size
     if layout.all_continuous:
-        return SAC(config, seen, spec.action_dim, spec.return_range)
+        cameras = tuple((name, entry.size) for name, entry in sorted(spec.observation.items()) if entry.role == "features")
+        return SAC(config, seen, spec.action_dim, spec.return_range, cameras=cameras)
     from tandem.agents.grasp import GraspCritic
 
     columns = tuple(np.flatnonzero(layout.is_discrete).tolist())
@@ -293,26 +315,37 @@ def new_actor(config: SACConfig, key: Array, observation_dim: int, action_dim: i
     )
 
 
-def policy_parameters(actor: TanhGaussian) -> dict[str, np.ndarray]:
+def _with_eyes(actor: TanhGaussian, critic: Ensemble | Seeing) -> TanhGaussian | Seeing:
+    """What acts: the actor, with the critic's heads where there are cameras."""
+    return actor if isinstance(critic, Ensemble) else critic.with_values(actor)
+
+
+def policy_parameters(acting: TanhGaussian | Seeing) -> dict[str, np.ndarray]:
     """The acting parameters by name."""
+    actor = acting if isinstance(acting, TanhGaussian) else acting.values
     settings = {
         "activation": np.array(list(ACTIVATIONS).index(actor.trunk.activation), np.int32),
         "std_range": np.array(actor.std_range, np.float32),
     }
-    return to_arrays(actor) | settings
+    heads = {} if isinstance(acting, TanhGaussian) else {f"heads/{name}": array for name, array in to_arrays(acting.heads).items()}
+    return to_arrays(actor) | heads | settings
 
 
-def actor_from(template: TanhGaussian, parameters: Mapping[str, np.ndarray]) -> TanhGaussian:
-    """An actor like the template with these parameters."""
+def actor_from(template: TanhGaussian | Seeing, parameters: Mapping[str, np.ndarray]) -> TanhGaussian | Seeing:
+    """An actor like the template with these parameters; what else a policy carries (its encoder) is not the agent's."""
     mine = policy_parameters(template)
     for name in ("activation", "std_range"):
         if name in parameters and not np.array_equal(parameters[name], mine[name]):
             raise ConfigError(
                 f"the policy has {name} {parameters[name]}, the configuration {mine[name]}: train both with the same settings"
             )
-    return from_arrays(
-        template, {name: array for name, array in parameters.items() if name not in ("activation", "std_range")}, "the policy"
-    )
+    arrays = {name: a for name, a in parameters.items() if name not in ("activation", "std_range") and not name.startswith("encoder/")}
+    if isinstance(template, TanhGaussian):
+        return from_arrays(template, arrays, "the policy")
+    heads = {name.removeprefix("heads/"): array for name, array in arrays.items() if name.startswith("heads/")}
+    others = {name: array for name, array in arrays.items() if not name.startswith("heads/")}
+    values = from_arrays(template.values, others, "the policy")
+    return dataclasses.replace(template, heads=from_arrays(template.heads, heads, "the policy"), values=values)
 
 
 def _pairs(s: Array, a: Array) -> Array:

@@ -8,6 +8,7 @@
             record                the step itself (`codec.pack_transition`), byte for byte as it was sent; of steps that cannot be
                                   read only so much that a client that sends nonsense does not fill the disk (`quarantine.py`)
     discarded   source, episode   episodes that a person discarded: their steps are kept, but no longer trained on
+    frames  digest, codec, record pictures of the steps, each once, where a task has any (`frames.py`)
 
 One process writes while others read. A journal that is being written has two companions
 (`-wal`, `-shm`); `finish` merges them, so that copying one file copies everything.
@@ -22,7 +23,7 @@ import numbers
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tandem.codec import CodecError, pack_transition, unpack_transition
 from tandem.data.journal_file import CREATE_DISCARDED, storage_error
@@ -32,6 +33,9 @@ from tandem.data.screening import Place, Screen
 from tandem.data.validation import COUNT_LIMIT, Validator
 from tandem.errors import FileUnreadable
 from tandem.types import Spec, Transition
+
+if TYPE_CHECKING:
+    from tandem.data.frames import FrameTable
 
 _PAGE_OF_ROWS = 1000
 _INSERT = """
@@ -47,6 +51,11 @@ class Journal(JournalQuestions):
         super().__init__(path, connection, spec, created, attributes)
         self._validator = Validator(spec)
         self._screen = Screen(spec)
+        self._frames: FrameTable | None = None
+        if any(entry.role == "image" for entry in spec.observation.values()):
+            from tandem.data.frames import FrameTable  # only tasks with pictures need it
+
+            self._frames = FrameTable(spec)
         self.quarantined = Quarantine()
         """Steps since it was opened that could not be read; they are kept as rejected."""
 
@@ -112,7 +121,8 @@ class Journal(JournalQuestions):
     def _row(self, transition: Transition) -> tuple[Any, ...]:
         _require_name(transition.source, transition.seq)
         try:
-            record, reason = pack_transition(transition), self._validator.reason(transition)
+            slim = transition if self._frames is None else self._frames.taken_out(transition)
+            record, reason = pack_transition(slim), self._validator.reason(transition)
         except CodecError as problem:
             record, reason = b"", str(problem)
         return self._columns(transition, reason, record)
@@ -136,7 +146,12 @@ class Journal(JournalQuestions):
         return transition.source, int(transition.seq), _column(transition.episode), _column(transition.step), status, why, record
 
     def _insert(self, rows: list[tuple[Any, ...]]) -> int:
-        return self._change(lambda connection: connection.executemany(_INSERT, rows)) if rows else 0
+        def change(connection: sqlite3.Connection) -> None:
+            connection.executemany(_INSERT, rows)
+            if self._frames is not None:
+                self._frames.store(connection)
+
+        return self._change(change) if rows else 0
 
     def _change(self, change: Callable[[sqlite3.Connection], object]) -> int:
         """Apply a change in one transaction, or not at all; returns how many rows it touched."""
@@ -163,7 +178,8 @@ class Journal(JournalQuestions):
 
     def _decoded(self, number: int, source: str, seq: int, record: bytes) -> Transition:
         try:
-            return unpack_transition(record, source, seq)
+            step = unpack_transition(record, source, seq)
+            return step if self._frames is None else self._frames.put_back(step, self._connection)
         except CodecError as problem:
             raise FileUnreadable(f"{self.path}: row {number} is damaged ({problem}). Restore the file from a copy.") from None
 

@@ -45,6 +45,8 @@ CREATE TABLE IF NOT EXISTS discarded (source TEXT NOT NULL, episode INTEGER NOT 
 """
 CREATE_DISCARDED = _SCHEMA.strip().split(";\n")[-1].removesuffix(";")
 """The last statement of the schema: older journals get this table with their first discarded episode."""
+CREATE_FRAMES = "CREATE TABLE IF NOT EXISTS frames (digest BLOB PRIMARY KEY, codec TEXT NOT NULL, record BLOB NOT NULL) WITHOUT ROWID"
+"""Only journals of tasks with pictures have this table (`frames.py`)."""
 
 
 class Meta(NamedTuple):
@@ -219,7 +221,7 @@ def read_meta(connection: sqlite3.Connection, path: Path) -> Meta:
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Only the tables of a journal, word for word. A view or a trigger is a program: a hostile one may never end."""
     connection.execute("PRAGMA trusted_schema = OFF")
-    known = {_words(statement) for statement in _SCHEMA.split(";\n")}
+    known = {_words(statement) for statement in (*_SCHEMA.split(";\n"), CREATE_FRAMES)}
     for kind, name, statement in connection.execute("SELECT type, name, sql FROM sqlite_master LIMIT 100"):
         if not str(name).startswith("sqlite_") and _words(str(statement)) not in known:
             raise FileUnreadable(

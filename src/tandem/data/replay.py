@@ -2,7 +2,8 @@
 
 Every row is a whole transition with its own next observation. Buffers that store each frame once and take the next
 row's for the next observation save memory, and hand out the wrong one wherever rows do not follow each other
-in time: where a segment was cut out of an episode, at a time-out, and where the ring closes.
+in time: where a segment was cut out of an episode, at a time-out, and where the ring closes. Here two rows share what a camera saw
+only where it is equal (`frames.FrameStore`).
 
 Rows are counted by age: row 0 is the oldest. The same random numbers therefore draw the same transitions from the buffer of an
 uninterrupted run and from one that was filled again from the journal. Filling it again needs to know how far back to go: each row
@@ -18,13 +19,17 @@ in the demonstrations. The value of the last observation is then discounted by t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tandem.data.switches import Switches
 from tandem.errors import DataError
 from tandem.layouts import ActionLayout, Layout
-from tandem.types import Batch, Observation, Spec, Transition
+from tandem.types import Batch, Spec, Transition
+
+if TYPE_CHECKING:
+    from tandem.data.frames import FrameStore
 
 
 class Replay:
@@ -45,7 +50,12 @@ class Replay:
         self._actions = np.zeros((capacity, spec.action_dim), np.float32)
         self._rewards, self._masks = np.zeros(capacity, np.float32), np.zeros(capacity, np.float32)
         self._corrected = np.zeros(capacity, np.float32)
-        self._raw, self._next_raw = (_raw_columns(spec, self._layout, capacity) for _ in range(2))
+        self._frames: FrameStore | None = None
+        """Entries that are kept as they are, each frame once; None where there are none."""
+        if self._layout.raw_names:
+            from tandem.data.frames import FrameStore  # only tasks with pictures need it
+
+            self._frames = FrameStore({name: spec.observation[name] for name in self._layout.raw_names}, capacity)
         self._episodes = np.zeros(capacity, np.int64)
         """Which episode each row is of, as a hash of its source and number."""
         self._numbers = np.zeros(capacity, np.int64)
@@ -68,6 +78,8 @@ class Replay:
         """Add a step, in place of the oldest if the ring is full. `number` counts the steps of a run; it never goes down. `switches`: how
         many discrete parts it tells something new."""
         row, episode = self.inserted % self.capacity, hash((transition.source, transition.episode))
+        if self._frames is not None:
+            self._frames.insert(transition, row, self._before(episode, transition.step), written_over=self.inserted >= self.capacity)
         # Shapes are made exact before they are stored: NumPy would stretch a row of one number over all columns.
         self._observations[row] = self._layout.flatten(transition.observation)
         self._next_observations[row] = self._layout.flatten(transition.next_observation)
@@ -77,8 +89,6 @@ class Replay:
         self._next[row], self._returns[row] = -1, -np.inf
         self._masks[row] = 0.0 if transition.terminated else 1.0
         self._corrected[row] = transition.corrected
-        for columns, observation in ((self._raw, transition.observation), (self._next_raw, transition.next_observation)):
-            _store_raw(columns, row, observation)
         if self._switches is not None:
             self._switches[:, row] = switches, 0.0
         self._join(episode, row)
@@ -86,10 +96,16 @@ class Replay:
 
     def _join(self, episode: int, row: int) -> None:
         """Make this row the successor of the step before it, if that is here."""
-        rows = self._running.setdefault(episode, [])
-        if rows and self._episodes[rows[-1]] == episode and self._steps[rows[-1]] == self._steps[row] - 1:
-            self._next[rows[-1]] = row
-        rows.append(row)
+        before = self._before(episode, int(self._steps[row]))
+        if before is not None:
+            self._next[before] = row
+        self._running.setdefault(episode, []).append(row)
+
+    def _before(self, episode: int, step: int) -> int | None:
+        """The row of the step before this one; None if it is not here."""
+        rows = self._running.get(episode)
+        here = rows and self._episodes[rows[-1]] == episode and self._steps[rows[-1]] == step - 1
+        return rows[-1] if rows and here else None
 
     def set_returns(self, source: str, episode: int, returns: np.ndarray | None, switches: np.ndarray | None = None) -> None:
         """An episode has ended. `returns`: the discounted return from each of its steps on; None where its future was cut off.
@@ -126,6 +142,8 @@ class Replay:
         """Only the rows at these places, in this order; returns how many are gone."""
         removed = len(self) - len(kept)
         if removed:
+            if self._frames is not None:
+                self._frames.release(np.setdiff1d(self._places(np.arange(len(self))), kept))
             for column in self._columns():
                 column[: len(kept)] = column[kept]
             self.inserted = len(kept)
@@ -147,7 +165,10 @@ class Replay:
     def _columns(self) -> list[np.ndarray]:
         transition = [self._observations, self._next_observations, self._actions, self._rewards, self._masks, self._corrected]
         links = [self._episodes, self._numbers, self._steps, self._next, self._returns]
-        return [*transition, *links, *(() if self._switches is None else self._switches), *self._raw.values(), *self._next_raw.values()]
+        further = [*(() if self._switches is None else self._switches)]
+        if self._frames is not None:
+            further += [self._frames.seen, self._frames.next_seen]
+        return [*transition, *links, *further]
 
     def sample(self, rng: np.random.Generator, shape: int | tuple[int, ...]) -> Batch:
         """So many transitions, each drawn from all rows alike, with replacement; `(*shape, ...)` arrays of their own."""
@@ -172,8 +193,8 @@ class Replay:
             bounds=self._returns.take(places),
             switches=switches,
             switches_ahead=None if self._switches is None else self._switches[1].take(places),
-            raw={name: column.take(places, axis=0) for name, column in self._raw.items()},
-            next_raw={name: column.take(last, axis=0) for name, column in self._next_raw.items()},
+            raw={} if self._frames is None else self._frames.take(self._frames.seen.take(places)),
+            next_raw={} if self._frames is None else self._frames.take(self._frames.next_seen.take(last)),
         )
 
     def _look_ahead(self, places: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -235,13 +256,3 @@ def discounted(rewards: list[float], discount: float) -> np.ndarray:
         after = rewards[i] + discount * after
         returns[i] = after
     return returns
-
-
-def _raw_columns(spec: Spec, layout: Layout, capacity: int) -> dict[str, np.ndarray]:
-    entries = {name: spec.observation[name] for name in layout.raw_names}
-    return {name: np.zeros((capacity, *entry.shape), entry.dtype) for name, entry in entries.items()}
-
-
-def _store_raw(columns: dict[str, np.ndarray], row: int, observation: Observation) -> None:
-    for name, column in columns.items():
-        column[row] = observation[name].reshape(column.shape[1:])

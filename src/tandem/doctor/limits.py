@@ -75,6 +75,15 @@ EVALUATION_ABOVE = 0.5
 # ---- data
 IDLE_DEMOS = 0.3
 SATURATED_DEMOS = 0.5
+CAMERA_MOVED = 0.05
+"""Change of any scaled number of the observation in a step, from which on the robot has moved and its cameras should show it."""
+CAMERA_FROZEN = 0.9
+"""Share of such steps with the same picture."""
+CAMERA_BLIND = 0.1
+"""Standard deviation of the features, relative to the demonstrations."""
+CAMERA_EPISODES = 5
+CAMERA_SWAPPED = 2.0
+"""How many times nearer two cameras are to each other's pictures of the demonstrations than to their own."""
 DRIFT = 3.0
 """Standard deviations between the first observations of early and late episodes."""
 FEW_EPISODES = 20

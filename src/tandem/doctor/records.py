@@ -111,6 +111,8 @@ class Records:
     journal: JournalFigures | None = None
     journal_problem: str = ""
     demos: Sequence[DemoFile] | None = None
+    encoder: str = ""
+    """Name and hash of the encoder in the run folder; empty in a run without cameras."""
     critics_differ: float | None = None
     """Largest relative difference between the first critic and another, in the newest checkpoint."""
     broken: Sequence[Path] = ()
@@ -297,6 +299,7 @@ def load_run(path: Path, live: LiveView | None = None, now: float | None = None)
         journal=journal,
         journal_problem=journal_problem,
         demos=[_demo_file(_demo_path(path, name)) for name in config.get("demos") or ()],
+        encoder=_encoder(run),
         critics_differ=_critics_differ(run),
         broken=sorted(run.broken.glob("*.msgpack"), key=lambda file: file.stat().st_mtime),
         address=(run.hub() or {}).get("address"),
@@ -398,6 +401,18 @@ def _recording(path: Path) -> tuple[Recording, int]:
     return recording, len(recording.transitions)
 
 
+def _encoder(run: RunFolder) -> str:
+    if not run.encoder_file.exists():
+        return ""
+    from tandem.networks.encoders.encoder import Encoder  # only runs with cameras need it
+
+    try:
+        encoder = Encoder.read(run.encoder_file)
+    except TandemError as problem:
+        return f"none that can be read ({problem})"
+    return f"{encoder.trunk}:{encoder.hash}"
+
+
 def _critics_differ(run: RunFolder) -> float | None:
     """Critics that share a start, or became one, say the same: an ensemble of one."""
     from safetensors import SafetensorError, safe_open  # late: a run that has no checkpoint yet does not need it
@@ -409,7 +424,7 @@ def _critics_differ(run: RunFolder) -> float | None:
     try:
         with safe_open(found[-1] / AGENT_FILE, framework="numpy") as file:
             for name in file.keys():  # noqa: SIM118  not a dict
-                if name.startswith("critic/members/") and name.endswith("weight"):
+                if name.startswith("critic/") and "members/" in name and name.endswith("weight"):
                     weights = np.asarray(file.get_tensor(name), np.float64)
                     if len(weights) < 2:
                         return None

@@ -1168,6 +1168,79 @@ TEXTS: dict[str, Text] = {
             "actor 写了 `stalled` 事件：一步超过 2 秒且超过 20 个控制周期，或一次 reset 超过 60 秒。",
         ),
     ),
+    "encoder_differs": Text(
+        (
+            "The run folder holds another encoder than the one that made the run's features.",
+            "运行目录里的编码器不是生成这次运行特征的那一个。",
+        ),
+        (
+            (
+                "camera '{camera}': features of {expected}, encoder.safetensors is {found}",
+                "相机“{camera}”：特征来自 {expected}，encoder.safetensors 是 {found}",
+            ),
+        ),
+        (
+            "encoder.safetensors was replaced, damaged, or copied from another run. Policies would see other numbers than they were trained with.",
+            "encoder.safetensors 被替换、损坏，或是从别的运行复制来的。策略看到的数将与训练时不同。",
+        ),
+        "tandem train {task} --scripted-demos 25",
+        (
+            "The name and hash in the spec differ from those of RUN/encoder.safetensors.",
+            "规格中的名称和哈希与 RUN/encoder.safetensors 的不同。",
+        ),
+        "tandem train {task} --demos FILE",
+    ),
+    "camera_frozen": Text(
+        ("A camera shows the same picture while the robot moves.", "机器人在动，相机的画面却不变。"),
+        (
+            (
+                "camera '{camera}': the same picture before and after {still} of {moved} steps in which the robot moved",
+                "相机“{camera}”：机器人移动的 {moved} 步中，有 {still} 步前后画面相同",
+            ),
+        ),
+        (
+            "The camera or its driver hangs and hands out its last picture again and again; or it looks at nothing that moves.",
+            "相机或其驱动卡住，一直给出最后一帧；或者它看到的地方没有任何东西在动。",
+        ),
+        "tandem play {run}",
+        (
+            f"In more than {limits.CAMERA_FROZEN:.0%} of the newest steps in which a scaled number changed by more than {limits.CAMERA_MOVED}, the features are equal before and after.",
+            f"在最新的、有某个缩放后的数变化超过 {limits.CAMERA_MOVED} 的步中，超过 {limits.CAMERA_FROZEN:.0%} 的步前后特征相同。",
+        ),
+    ),
+    "camera_blind": Text(
+        ("A camera shows nothing that varies.", "相机的画面没有变化。"),
+        (
+            (
+                "camera '{camera}': its features vary by {spread} of what they did in the demonstrations, in {steps} steps",
+                "相机“{camera}”：{steps} 步中，其特征的变化只有演示时的 {spread}",
+            ),
+        ),
+        (
+            "It is black, covered, over-exposed, or points elsewhere.",
+            "画面全黑、被遮挡、过曝，或者朝向了别处。",
+        ),
+        "tandem play {run}",
+        (
+            f"The mean standard deviation of the features over the newest steps is below {limits.CAMERA_BLIND} of the demonstrations'.",
+            f"最新各步特征标准差的平均值低于演示时的 {limits.CAMERA_BLIND}。",
+        ),
+    ),
+    "cameras_swapped": Text(
+        ("Two cameras look as if they had been swapped since the demonstrations.", "两台相机看起来在录制演示之后被对调了。"),
+        (
+            (
+                "at the start of episodes '{one}' and '{other}' differ by {own} from their own pictures of the demonstrations, and by {crossed} from each other's",
+                "回合开始时，“{one}”和“{other}”与演示中各自画面的差为 {own}，与对方画面的差为 {crossed}",
+            ),
+        ),
+        ("Their cables, device names or serial numbers were exchanged.", "线缆、设备名或序列号被互换了。"),
+        "tandem play {run}",
+        (
+            f"The mean features at the starts of episodes are {limits.CAMERA_SWAPPED:g} times nearer to the other camera's in the demonstrations than to their own.",
+            f"回合开始时的平均特征与演示中另一台相机的距离，只有与自己的距离的 1/{limits.CAMERA_SWAPPED:g}。",
+        ),
+    ),
     "entries_constant": Text(
         ("Some numbers of the observation never change.", "观测中有些数从不变化。"),
         (("{names}; {count} of {total} numbers, in {steps} steps", "{names}；{total} 个数中的 {count} 个，共 {steps} 步"),),

@@ -128,6 +128,9 @@ class BatchEnv(VectorEnv):
     def halt(self, reason: str) -> None:
         """A simulation moves only inside of `step`."""
 
+    def close_extras(self, **kwargs: Any) -> None:
+        self.task.close()
+
     def figures(self) -> dict[str, float]:
         return {} if self.task.figures is None else self.task.figures()
 

@@ -108,6 +108,28 @@ def _picks() -> dict[str, Registered]:
     }
 
 
+def _by_eye() -> dict[str, Registered]:
+    """The gear assembly with cameras in the place of the measured board."""
+    summaries = {
+        "": "the same by eye: two cameras on the hand, and nobody says where the board is",
+        "_moved": "the same with cameras, light and colours changed in every episode",
+    }
+    return {
+        f"gear_assembly_pixels{suffix}": Registered(
+            _late("gear_assembly.pixels:GearAssemblyPixels", bool(suffix)),
+            summary,
+            _BOTH,
+            camera="close",
+            expert=_late("gear_assembly.pixels:pixel_expert"),
+            distance=_late("gear_assembly.pixels:pixel_distance"),
+            corrector=_late("gear_assembly.pixels:pixel_corrector"),
+            limits=_late("gear_assembly.pixels:pixel_limits"),
+            practice=True,
+        )
+        for suffix, summary in summaries.items()
+    }
+
+
 TASKS: dict[str, Registered] = {
     "gear_assembly": Registered(
         _late("gear_assembly:GearAssembly"),
@@ -120,6 +142,7 @@ TASKS: dict[str, Registered] = {
         limits=_late("gear_assembly.task:gear_limits"),
         practice=True,
     ),
+    **_by_eye(),
     "reach": Registered(
         _late("reach:Reach"),
         "bring the tool to a ball in the air; trains in seconds",

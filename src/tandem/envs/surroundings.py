@@ -33,10 +33,10 @@ def add_surroundings(spec: mujoco.MjSpec, target: tuple[float, float, float]) ->
 
 
 def add_camera(spec: mujoco.MjSpec, name: str, place: tuple[float, float, float], target: tuple[float, float, float], fovy: float) -> None:
-    spec.worldbody.add_camera(name=name, pos=place, quat=_looking(np.array(place), np.array(target)), fovy=fovy)
+    spec.worldbody.add_camera(name=name, pos=place, quat=looking(np.array(place), np.array(target)), fovy=fovy)
 
 
-def _looking(place: np.ndarray, target: np.ndarray) -> np.ndarray:
+def looking(place: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Orientation of a camera (which looks along its -z, y up) at `place` that looks at `target`."""
     back = place - target
     back /= np.linalg.norm(back)

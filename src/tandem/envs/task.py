@@ -86,7 +86,7 @@ class Task(ABC):
 
     @abstractmethod
     def observe(self, rows: Rows) -> Observation:
-        """What the policy may see now, as new float32 arrays (n, ...)."""
+        """What the policy may see now, as new arrays (n, ...) of the spec's dtypes."""
 
     @abstractmethod
     def judge(self, rows: Rows) -> Judgement:
@@ -95,3 +95,6 @@ class Task(ABC):
     @abstractmethod
     def memory(self) -> dict[str, np.ndarray]:
         """Live arrays, a row per simulation, that with the physics' state make an open episode whole (for resuming)."""
+
+    def close(self) -> None:  # noqa: B027 (most tasks hold nothing)
+        """Give back what it holds beside the simulations, such as a context to draw with."""

@@ -7,7 +7,7 @@ and the ensemble computed member by member.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import equinox as eqx
@@ -168,6 +168,16 @@ class Ensemble(eqx.Module):
     @property
     def size(self) -> int:
         return self.members.head.bias.shape[0]
+
+    @property
+    def values(self) -> Ensemble:
+        """The critics themselves, without eyes (`heads.Seeing`); here there are none."""
+        return self
+
+    def see(self, vector: Array, features: Mapping[str, Array]) -> Array:
+        """Its input: without cameras the vector alone."""
+        del features
+        return vector
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         """Outputs of all members, `(members, batch)`."""

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from tandem.errors import SpecMismatch
-from tandem.types import OBSERVATION_CLIP, PolicySnapshot
+from tandem.layouts import Layout
+from tandem.types import OBSERVATION_CLIP, Observation, PolicySnapshot
 
 if TYPE_CHECKING:
     from tandem.networks.numpy_gaussian import NumpyGaussian
+    from tandem.networks.numpy_heads import NumpyHeads
 
 LAYER_NORM_EPSILON = 1e-6
 
@@ -32,6 +34,12 @@ ACTIVATIONS: tuple[Callable[[np.ndarray], np.ndarray], ...] = (np.tanh, relu, sw
 """Policy parameters hold the index in this list. Same order as `mlp.ACTIVATIONS`."""
 
 
+class Clipping(Protocol):
+    """All that is asked of a policy before it acts."""
+
+    observation_clip: float
+
+
 class ActingPolicy(Protocol):
     """Flat observations `(..., D)` to actions in [-1, 1]; learned by RLPD, PPO or cloning."""
 
@@ -47,6 +55,12 @@ class ActingPolicy(Protocol):
     def mode(self, x: np.ndarray) -> np.ndarray: ...
 
     def sample(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
+
+
+def look(policy: Clipping, layout: Layout, observation: Observation) -> np.ndarray:
+    """The input of a policy: the flat vector `(..., D)`, and what the heads of its cameras say, where it has any."""
+    flat = layout.flatten(observation, policy.observation_clip)
+    return flat if not isinstance(policy, NumpyPolicy) or policy.heads is None else policy.heads(flat, observation)
 
 
 def acting_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian:
@@ -101,6 +115,12 @@ class NumpyPolicy:
             self._mean = parameters["mean/weight"], parameters["mean/bias"]
             self._log_std = parameters["log_std/weight"], parameters["log_std/bias"]
             self._trunk = Trunk(parameters)
+            self.heads: NumpyHeads | None = None
+            """What it makes of the features of its cameras; None without cameras."""
+            if any(name.startswith("heads/") for name in parameters):
+                from tandem.networks.numpy_heads import NumpyHeads  # only those with cameras need it
+
+                self.heads = NumpyHeads(parameters)
         except (KeyError, IndexError) as problem:
             raise no_policy(parameters, problem) from problem
 

@@ -62,11 +62,21 @@ def input_names(parameters: Parameters, spec: Spec) -> tuple[str, ...]:
     return tuple(name for name in layout.names if columns & set(layout.columns([name]).tolist()))
 
 
+def camera_names(parameters: Parameters) -> tuple[str, ...]:
+    """The cameras whose pictures the policy uses, in the order of their names."""
+    return tuple(sorted({name.split("/")[1] for name in parameters if name.startswith("heads/")}))
+
+
 def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, str]) -> Any:
     """The whole policy as an `onnx.ModelProto`, with this metadata."""
     onnx, _ = packages()
-    graph, parameters, squash = _Graph(), snapshot.parameters, squash_of(snapshot.kind)
+    graph, parameters, squash = Graph(), snapshot.parameters, squash_of(snapshot.kind)
     h = seen = _seen(graph, parameters, spec, squash)
+    cameras = camera_names(parameters)
+    if cameras:
+        from tandem.networks.onnx_eyes import add_eyes  # only policies with cameras need it
+
+        h = add_eyes(graph, parameters, h)
     if snapshot.kind == "recurrent_gaussian":
         h = _recurrent(graph, parameters, h)
     h = _trunk(graph, parameters, h)
@@ -76,13 +86,16 @@ def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, st
 
     helper, number = onnx.helper, onnx.TensorProto.FLOAT
     names = input_names(parameters, spec)
-    taken = sorted(set(names) & {*OUTPUTS, MEMORY_IN, MEMORY_OUT, VALUES})
+    taken = sorted({*names, *cameras} & {*OUTPUTS, MEMORY_IN, MEMORY_OUT, VALUES})
     if taken:
         raise ConfigError(
             f"task '{spec.task}' has an observation entry '{taken[0]}', which is a reserved name in the file: rename the entry"
         )
     inputs = [helper.make_tensor_value_info(name, number, ["batch", *spec.observation[name].shape]) for name in names]
-    sizes = dict.fromkeys(OUTPUTS, spec.action_dim) | dict.fromkeys(("mean", "std"), parameters["mean/weight"].shape[1])
+    for name in cameras:
+        inputs.append(helper.make_tensor_value_info(name, onnx.TensorProto.UINT8, ["batch", *spec.observation[name].picture]))
+    sizes: dict[str, int] = {name: spec.action_dim for name in OUTPUTS}
+    sizes["mean"] = sizes["std"] = parameters["mean/weight"].shape[1]
     if "grasp/sizes" in parameters:
         sizes[VALUES] = int(np.prod(parameters["grasp/sizes"]))
     outputs = [helper.make_tensor_value_info(name, number, ["batch", size]) for name, size in sizes.items()]
@@ -97,19 +110,26 @@ def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, st
     return model
 
 
-class _Graph:
+class Graph:
     """Nodes and constants so far. Every method returns the name of the tensor that it added."""
 
     def __init__(self) -> None:
         self.onnx, _ = packages()
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        self._shared: dict[str, str] = {}
 
     def constant(self, name: str, values: Any) -> str:
         name = f"tandem/{name}"  # an observation entry may be called like a parameter
         array = np.asarray(values)
         self.constants.append(self.onnx.numpy_helper.from_array(np.array(array, array.dtype, order="C"), name))
         return name
+
+    def shared(self, name: str, values: np.ndarray) -> str:
+        """A constant that several parts of the graph use; it is there once."""
+        if name not in self._shared:
+            self._shared[name] = self.number(name, values)
+        return self._shared[name]
 
     def number(self, name: str, values: Any) -> str:
         return self.constant(name, np.asarray(values, np.float32))
@@ -139,7 +159,7 @@ def _columns(parameters: Parameters, layout: Layout) -> np.ndarray:
     return np.asarray(parameters["columns"]) if "columns" in parameters else np.arange(layout.size)
 
 
-def _seen(graph: _Graph, parameters: Parameters, spec: Spec, squash: str) -> str:
+def _seen(graph: Graph, parameters: Parameters, spec: Spec, squash: str) -> str:
     """From named entries to the input of the first layer: concatenated, scaled, and clipped or normalised."""
     layout, names = Layout(spec), input_names(parameters, spec)
     columns, there = _columns(parameters, layout), layout.columns(names)
@@ -159,7 +179,7 @@ def _seen(graph: _Graph, parameters: Parameters, spec: Spec, squash: str) -> str
     return graph.clip(x, "normaliser/clip", -clip, clip) if np.isfinite(clip) else x
 
 
-def _recurrent(graph: _Graph, parameters: Parameters, h: str) -> str:
+def _recurrent(graph: Graph, parameters: Parameters, h: str) -> str:
     """Output of the last recurrent layer. The hidden states of all layers are one vector, in order."""
     step, memories, start = (_lstm_step, _gru_step)[int(parameters["rnn_type"])], [], 0
     depth = sum(name.startswith("rnn/") and name.endswith("/hidden_weight") for name in parameters)
@@ -176,7 +196,7 @@ def _recurrent(graph: _Graph, parameters: Parameters, h: str) -> str:
     return h
 
 
-def _lstm_step(graph: _Graph, from_input: str, weight: str, units: int, start: int, hidden_bias: str | None) -> tuple[list[str], int]:
+def _lstm_step(graph: Graph, from_input: str, weight: str, units: int, start: int, hidden_bias: str | None) -> tuple[list[str], int]:
     """h and c after the step, from those at position `start` of the hidden state; and the position of the next layer."""
     del hidden_bias
     h, c = (graph.columns(MEMORY_IN, start + k * units, units) for k in (0, 1))
@@ -187,7 +207,7 @@ def _lstm_step(graph: _Graph, from_input: str, weight: str, units: int, start: i
     return [graph.node("Mul", graph.node("Sigmoid", o), graph.node("Tanh", c)), c], start + 2 * units
 
 
-def _gru_step(graph: _Graph, from_input: str, weight: str, units: int, start: int, hidden_bias: str | None) -> tuple[list[str], int]:
+def _gru_step(graph: Graph, from_input: str, weight: str, units: int, start: int, hidden_bias: str | None) -> tuple[list[str], int]:
     assert hidden_bias is not None
     h = graph.columns(MEMORY_IN, start, units)
     from_hidden = graph.node("MatMul", h, weight)
@@ -200,7 +220,7 @@ def _gru_step(graph: _Graph, from_input: str, weight: str, units: int, start: in
     return [graph.node("Add", n, graph.node("Mul", z, graph.node("Sub", h, n)))], start + units
 
 
-def _trunk(graph: _Graph, parameters: Parameters, h: str, of: str = "") -> str:
+def _trunk(graph: Graph, parameters: Parameters, h: str, of: str = "") -> str:
     """Output of the last hidden layer of the network whose parameters begin with `of`."""
     layers = f"{of}trunk/layers/"
     depth = sum(name.startswith(layers) and name.endswith("/weight") for name in parameters)
@@ -214,7 +234,7 @@ def _trunk(graph: _Graph, parameters: Parameters, h: str, of: str = "") -> str:
     return h
 
 
-def _choices(graph: _Graph, parameters: Parameters, seen: str) -> str | None:
+def _choices(graph: Graph, parameters: Parameters, seen: str) -> str | None:
     """The discrete parts of the action, `(batch, parts)`: the place in the table with the highest mean value; None without such parts."""
     if "grasp/sizes" not in parameters:
         return None
@@ -232,13 +252,13 @@ def _choices(graph: _Graph, parameters: Parameters, seen: str) -> str | None:
     return graph.node("Gather", graph.number("grasp/choices", table), graph.node("ArgMax", mean, axis=1, keepdims=0), axis=0)
 
 
-def _activation(graph: _Graph, which: int, x: str) -> str:
+def _activation(graph: Graph, which: int, x: str) -> str:
     """By the index in `numpy_policy.ACTIVATIONS`."""
     name = ("Tanh", "Relu", "swish", "Elu")[which]
     return graph.node("Mul", x, graph.node("Sigmoid", x)) if name == "swish" else graph.node(name, x)
 
 
-def _std(graph: _Graph, parameters: Parameters, h: str, mean: str, squash: str) -> None:
+def _std(graph: Graph, parameters: Parameters, h: str, mean: str, squash: str) -> None:
     """The std: one for all observations, or the bounded output of a layer."""
     if "std" in parameters:
         graph.node("Expand", graph.number("std", parameters["std"]), graph.node("Shape", mean), output="std")
@@ -252,7 +272,7 @@ def _std(graph: _Graph, parameters: Parameters, h: str, mean: str, squash: str) 
     graph.node("Exp", _smooth_clip(graph, raw, low, high), output="std")
 
 
-def _smooth_clip(graph: _Graph, x: str, low: float, high: float) -> str:
+def _smooth_clip(graph: Graph, x: str, low: float, high: float) -> str:
     """The function of `networks/gaussian.py`, on the logarithm of the std."""
     softness, bottom, top = graph.number("softness", LOG_STD_SOFTNESS), graph.number("log_std/low", low), graph.number("log_std/high", high)
     bent = graph.node("Mul", softness, graph.node("Softplus", graph.node("Div", graph.node("Sub", top, x), softness)))
@@ -260,7 +280,7 @@ def _smooth_clip(graph: _Graph, x: str, low: float, high: float) -> str:
     return graph.node("Add", bottom, graph.node("Mul", softness, graph.node("Softplus", graph.node("Div", above, softness))))
 
 
-def _action(graph: _Graph, squash: str, mean: str, spec: Spec, choices: str | None) -> None:
+def _action(graph: Graph, squash: str, mean: str, spec: Spec, choices: str | None) -> None:
     layout, output = ActionLayout.of(spec), "action" if choices is None else None
     action = graph.node("Tanh", mean, output=output) if squash == "tanh" else graph.clip(mean, "action", -1, 1, output=output)
     if choices is not None:

@@ -20,10 +20,12 @@ MAX_BYTES = 256 * 2**20
 """A policy for vector observations has a few megabytes at most; a larger file is not read into memory."""
 MAX_NODES, MAX_AXIS = 500, 16_384
 """Operators and weights in a file, and units of a layer: what an exported policy computes stays small."""
+MAX_CHANNELS, MAX_SIDE = 1024, 2048
+"""Channels of a convolution, and pixels of a picture's side."""
 OPSETS = range(13, OPSET + 1)
 OPERATORS = {
-    "Add", "ArgMax", "Clip", "Concat", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization", "MatMul", "Mul",
-    "Relu", "Shape", "Sigmoid", "Slice", "Softplus", "Sub", "Tanh",
+    "Add", "ArgMax", "Cast", "Clip", "Concat", "Conv", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization",
+    "MatMul", "Mul", "Relu", "Round", "Shape", "Sigmoid", "Slice", "Softplus", "Sub", "Tanh", "Transpose",
 }  # fmt: skip
 """All operators of an exported policy: no loops, no files, no extensions of a runtime."""
 _SQUASH: dict[str, Callable[[np.ndarray], np.ndarray]] = {"tanh": np.tanh, "clip": lambda x: np.clip(x, -1, 1)}
@@ -49,6 +51,7 @@ class OnnxPolicy:
         self.version, self.learner_step = int(metadata["policy_version"]), int(metadata["learner_step"])
         self.hash, self.kind = metadata["policy_hash"], metadata["kind"]
         taken = {entry.name: entry.shape for entry in self._session.get_inputs()}
+        self._pictures = {entry.name for entry in self._session.get_inputs() if entry.type == "tensor(uint8)"}
         self.memory_size = int(taken.pop(MEMORY_IN, [0, 0])[1])
         """Size of the hidden state of a row."""
         self.inputs = tuple(taken)
@@ -63,7 +66,7 @@ class OnnxPolicy:
 
     def run(self, observation: Observation, memory: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """All outputs by name."""
-        feed = {name: np.asarray(observation[name], np.float32) for name in self.inputs}
+        feed = {name: np.asarray(observation[name], np.uint8 if name in self._pictures else np.float32) for name in self.inputs}
         if self.memory_size:
             feed[MEMORY_IN] = self.begin(len(next(iter(feed.values())))) if memory is None else memory
         return dict(zip(self._outputs, self._session.run(self._outputs, feed), strict=True))
@@ -148,9 +151,13 @@ def _refuse_too_much(graph: Any, what: str) -> None:
             f"{what} has {len(graph.node):,} operators and {len(graph.initializer):,} weights; an exported policy has at most {MAX_NODES}"
         )
     for tensor in graph.initializer:
-        if len(tensor.dims) > 2 or any(not 0 <= size <= MAX_AXIS for size in tensor.dims):
+        convolution = len(tensor.dims) == 4 and max(tensor.dims) <= MAX_CHANNELS
+        if (len(tensor.dims) > 2 and not convolution) or any(not 0 <= size <= MAX_AXIS for size in tensor.dims):
             shape = f"{tuple(tensor.dims)!s:.80}"
-            raise FileUnreadable(f"{what}: '{tensor.name}' has the shape {shape}; weights have two axes of at most {MAX_AXIS}")
+            raise FileUnreadable(
+                f"{what}: '{tensor.name}' has the shape {shape}; weights have two axes of at most {MAX_AXIS}, or the four of a "
+                f"convolution, at most {MAX_CHANNELS}"
+            )
     shapes = {output for node in graph.node if node.op_type == "Shape" for output in node.output}
     for node in graph.node:
         if node.op_type == "Expand" and not (len(node.input) == 2 and node.input[1] in shapes):
@@ -164,6 +171,7 @@ def _check_inputs(policy: OnnxPolicy, what: str) -> None:
             continue
         described = policy.spec.observation.get(entry.name)
         shape = tuple(entry.shape[1:])
-        if described is None or tuple(described.shape) != shape:
-            expected = "nothing of that name" if described is None else str(tuple(described.shape))
+        known = () if described is None else described.picture or tuple(described.shape)
+        if described is None or known != shape or (described.picture and max(known) > MAX_SIDE):
+            expected = "nothing of that name" if described is None else str(known)
             raise SpecMismatch(f"{what} takes '{entry.name}' of shape {shape}, its spec describes {expected}")

@@ -12,7 +12,7 @@ from tandem.acting.judge import check_share
 from tandem.acting.operators import check_operator
 from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError
-from tandem.learnable import require_roles
+from tandem.learnable import require_continuous, require_roles
 from tandem.types import Spec
 
 
@@ -50,6 +50,9 @@ class TrainConfig:
     """Learner steps between two publications of the policy."""
     replay_buffer_capacity: int = 200_000
     """Transitions kept in each of the two replay buffers, demonstrations and online data."""
+    encoder: Literal["efficientnet-lite0", "random-lite0"] = "efficientnet-lite0"
+    """Frozen network that turns pictures into features, for tasks with cameras: trained on ImageNet, or random for comparison (not in
+    hil-serl)."""
     log_period: int = 10
     """Learner steps between two rows of metrics."""
     checkpoint_period: int = 5000
@@ -117,4 +120,6 @@ class TrainConfig:
 
 def require_learnable(spec: Spec) -> None:
     """Refuse a task that RLPD cannot learn, before anything is written."""
-    require_roles(spec, "RLPD")
+    require_roles(spec, "RLPD", ("vector", "features"))
+    if any(entry.role == "features" for entry in spec.observation.values()):
+        require_continuous(spec, "RLPD from cameras")  # the grasp critic does not see yet

@@ -92,6 +92,8 @@ class Learner:
         """Metrics of the newest update, still on the device: reading them waits for the update to end."""
         self._batch: Batch | None = None
         """The batch of the newest update."""
+        self.carried: Mapping[str, np.ndarray] = {}
+        """What every policy carries beside its own parameters: the encoder of a run with cameras."""
         self.policy_metrics: Metrics = {}
         """Norm of the published parameters, and of their change since the version before."""
 
@@ -188,7 +190,7 @@ class Learner:
     def _publish(self) -> None:
         version = self._run.next_version()
         self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
-        snapshot = PolicySnapshot(version, self.steps, self.agent.exploring_parameters(self.state))
+        snapshot = PolicySnapshot(version, self.steps, {**self.agent.exploring_parameters(self.state), **self.carried})
         self._link.publish(snapshot)
         self.policy_metrics = _movement(self.snapshot, snapshot)
         self.version, self.snapshot = version, snapshot
@@ -202,7 +204,7 @@ class Learner:
         """
         if not self.config.agent.actor_average and self.snapshot is not None and self.snapshot.learner_step == self.steps:
             return self.snapshot
-        return PolicySnapshot(self._run.next_version(), self.steps, self.agent.policy_parameters(self.state))
+        return PolicySnapshot(self._run.next_version(), self.steps, {**self.agent.policy_parameters(self.state), **self.carried})
 
     def _judge_state(self) -> None:
         """Keep a copy of the state if its own Q values are possible; otherwise go back to the last good state.

@@ -80,12 +80,21 @@ def gear_assembly() -> TrainConfig:
     )
 
 
+def gear_assembly_pixels() -> TrainConfig:
+    """The same by eye. It does not start from a clone (`off_policy/eyes.py`), and takes longer before it succeeds at all."""
+    return dataclasses.replace(
+        gear_assembly(), clone_steps=0, critic_steps=0, eval_period=1000, eval_episodes=50, stop_success=0.97, max_minutes=15
+    )
+
+
 RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "default": default,
     "fitted": fitted,
     "rlpd": rlpd,
     "reach": reach,
     "gear_assembly": gear_assembly,
+    "gear_assembly_pixels": gear_assembly_pixels,
+    "gear_assembly_pixels_moved": gear_assembly_pixels,
 }
 
 

@@ -17,6 +17,7 @@ from tandem.envs.registry import make_env
 from tandem.envs.task_env import ending
 from tandem.errors import ConfigError
 from tandem.files import private_files
+from tandem.learnable import sees
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
@@ -39,6 +40,13 @@ def train(
 ) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env = make_env(config.task, config.num_envs)
+    encoder = None
+    if sees(env.spec):
+        from tandem.acting.eyes import EncodedEnv  # only runs with cameras need it
+        from tandem.off_policy.eyes import open_eyes
+
+        encoder, config = open_eyes(env.spec, config, path, resume=resume, init_from=init_from, say=display.say)
+        env = EncodedEnv(env, encoder)
     require_learnable(env.spec)
     spec, demos = resumed_spec(path, env.spec, config.demos) if resume else decide_spec(env.spec, config.demos, init_from, display.say)
     config = settle(config, demos, display.say)
@@ -57,6 +65,8 @@ def train(
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
     run = RunFolder.resume(path) if resume else RunFolder.create(path, "rlpd", config, spec)
+    if encoder is not None:
+        encoder.write(run.encoder_file)
     run.add_loggers(config.wandb)
     with ending(env), _open_journal(run, spec, resume) as journal, display:
         link = InprocLink(journal)

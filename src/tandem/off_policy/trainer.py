@@ -52,6 +52,10 @@ class Trainer:
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
         agent = agent_for(config.agent, spec)
         self.learner = Learner(config, spec, agent, link, run, demos, self.log)
+        if agent.cameras:
+            from tandem.networks.encoders.encoder import Encoder  # only runs with cameras need it
+
+            self.learner.carried = Encoder.read(run.encoder_file).arrays()
         ends = sum(step.last for step in demos)
         self._demo_seconds = len(demos) / ends / spec.control_hz if ends else None
         self.judge = Judge(

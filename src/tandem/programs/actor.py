@@ -6,6 +6,7 @@ and simulations keep the ratio that was asked for.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import signal
@@ -34,13 +35,14 @@ from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, FileMissing
 from tandem.files import Durability
 from tandem.layouts import ActionLayout
+from tandem.learnable import sees
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.runs.folder import RunFolder
 from tandem.runs.isolation import Lines
 from tandem.seeding import process_seed
 from tandem.teleop.axes import axes_of
 from tandem.teleop.steering import Hand, Steering
-from tandem.types import ForeignPolicy, Spec
+from tandem.types import ForeignPolicy, Observation, Spec
 
 DEFAULT_PORT = 5588
 """Where a learner listens by default."""
@@ -111,6 +113,7 @@ def act(
     robot = _open_robot(args)
     with contextlib.closing(Latch.open(_latch_folder(args), args.task, args.name, takes_over=args.pace == "realtime")) as latch:
         client, settings = _connect(args, hub, robot.spec, say)
+        robot = _with_eyes(robot, settings)
         robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
         actor, steering = _make_actor(args, robot, client, settings, say)
         cameras = CameraStream(robot.env, client, say)
@@ -189,6 +192,8 @@ class Robot:
     """The policy that --policy names."""
     policy_spec: Spec | None
     """What that policy was trained with; its scales may be others than the run's."""
+    pictures: Callable[[], Observation] = dict
+    """What the cameras of row 0 show now, where its observations hold features in their place."""
 
 
 def _open_robot(args: ActorArgs) -> Robot:
@@ -228,6 +233,19 @@ def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) 
     welcome = client.connect()
     say(f"[ACTOR] connected to {hub.address} as '{args.name}', run {welcome.run}, durability '{args.durability}'")
     return client, welcome.settings
+
+
+def _with_eyes(robot: Robot, settings: Mapping[str, Any]) -> Robot:
+    """The same robot, whose pictures become features by the encoder of the run; as it is in a run without cameras."""
+    given = settings.get("encoder")
+    if not sees(robot.spec) or not isinstance(given, str):
+        return robot
+    from tandem.acting.eyes import EncodedEnv  # only runs with cameras need it
+    from tandem.networks.encoders.encoder import Encoder
+
+    encoder = Encoder.from_bytes(base64.b64decode(given), "the encoder that the learner sent")
+    env = EncodedEnv(robot.env, encoder)
+    return replace(robot, env=env, spec=env.spec, pictures=env.pictures)
 
 
 def _scales(settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -273,7 +291,11 @@ def _views(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, cam
     """What people see of this actor on the page."""
     axes, entry = axes_of(ActionLayout.of(robot.spec)), registered(args.task)
     camera = None if entry is None else entry.camera
-    return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=cameras.take)
+
+    def take(name: str, observation: Observation) -> str:
+        return cameras.take(name, {**observation, **robot.pictures()})
+
+    return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=take)
 
 
 def actor(args: list[str]) -> None:

@@ -21,9 +21,9 @@ from tandem.files import write_atomically
 from tandem.layouts import ActionLayout, Layout
 from tandem.networks.numpy_gaussian import NumpyGaussian
 from tandem.networks.numpy_grasp import NumpyHybrid
-from tandem.networks.numpy_policy import NumpyPolicy
+from tandem.networks.numpy_policy import NumpyPolicy, look
 from tandem.networks.numpy_recurrent import NumpyRecurrent
-from tandem.networks.onnx_graph import MEMORY_OUT, VALUES, input_names, policy_graph, squash_of
+from tandem.networks.onnx_graph import MEMORY_OUT, VALUES, camera_names, input_names, policy_graph, squash_of
 from tandem.networks.onnx_policy import FORMAT, OnnxPolicy, from_bytes, graph_hash
 from tandem.programs.terminal import say
 from tandem.runs.checkpoint import read_policy, read_policy_notes
@@ -102,7 +102,7 @@ def onnx_bytes(snapshot: PolicySnapshot, spec: Spec, kind: str) -> bytes:
         "task": spec.task,
         "spec": dumps(spec.to_json()),
         "spec_hash": spec.hash,
-        "inputs": dumps(list(input_names(parameters, spec))),
+        "inputs": dumps([*input_names(parameters, spec), *camera_names(parameters)]),
         "units": dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": ActionLayout.of(spec).unit}),
         "control_hz": f"{spec.control_hz:g}",
         "kind": kind,
@@ -133,13 +133,16 @@ def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
     entries: Observation = {}
     for name in layout.names:
         entries[name] = rows[:, layout.columns([name])].reshape(len(rows), *spec.observation[name].shape)
+    for name in camera_names(snapshot.parameters):  # from grey to noise
+        contrast = np.linspace(0, 1, len(rows))[:, None, None, None]
+        entries[name] = (128 + contrast * random.integers(-128, 128, (len(rows), *spec.observation[name].picture))).astype(np.uint8)
     return entries
 
 
 def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observations: Observation) -> float:
     """The largest difference between the actions on the likely observations; any output beyond the tolerance is refused with its place."""
     live = numpy_policy(snapshot)
-    x = Layout(spec).flatten(observations, live.observation_clip)
+    x = look(live, Layout(spec), _features(snapshot, observations))
     memory = policy.begin(len(x))
     if policy.memory_size:  # as it may be in the middle of an episode; what a unit remembers is between -1 and 1 or a little more
         memory[ROWS // 4 :] = np.random.default_rng(1).uniform(-1.5, 1.5, memory[ROWS // 4 :].shape)
@@ -162,6 +165,16 @@ def _tied(expected: dict[str, np.ndarray], spec: Spec, allowed: np.ndarray) -> n
         return np.zeros((len(allowed), spec.action_dim), bool)
     best = np.sort(expected[VALUES], axis=1)
     return (best[:, -1:] - best[:, -2:-1] <= 2 * allowed) & ActionLayout.of(spec).is_discrete
+
+
+def _features(snapshot: PolicySnapshot, observations: Observation) -> Observation:
+    """What the live policy gets: features in the place of pictures."""
+    if not camera_names(snapshot.parameters):
+        return observations
+    from tandem.acting.eyes import Eyes  # only policies with cameras need it
+    from tandem.networks.encoders.encoder import Encoder
+
+    return Eyes(Encoder.from_arrays(snapshot.parameters))(observations)
 
 
 def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x: np.ndarray, memory: np.ndarray) -> dict[str, np.ndarray]:

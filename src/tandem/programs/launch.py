@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tandem.envs.registry import spec_for
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, PackageMissing
 from tandem.files import DURABILITY_IN_WORDS, private_files
+from tandem.learnable import sees
 from tandem.link.access import AccessFile
 from tandem.link.listening import plaintext_warning
 from tandem.off_policy.config import TrainConfig, require_learnable
@@ -102,11 +104,17 @@ def _run(
             "deterministic_share": config.deterministic_share,
             "reward_source": config.reward_source,
             "scales": run.spec.scales(),
+            **_encoder_setting(run),
         },
     )
     trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
     supervisor = Supervisor(run.path, launcher, display.say, run.event, listening=lambda: display.say(page))
     return supervisor.supervise(hub, trainer, actors)
+
+
+def _encoder_setting(run: RunFolder) -> dict[str, str]:
+    """The encoder for actors of a run with cameras, as text; nothing in any other run."""
+    return {"encoder": base64.b64encode(run.encoder_file.read_bytes()).decode()} if run.encoder_file.exists() else {}
 
 
 def _may_move(asked: TrainArgs, config: TrainConfig, env: TaskEnv) -> None:
@@ -124,7 +132,12 @@ def _prepare(
     """
     if asked.resume is not None:
         return RunFolder.resume(path), config
-    spec = spec_for(config.task, look)
+    spec, encoder = spec_for(config.task, look), None
+    if sees(spec):
+        from tandem.off_policy.eyes import open_eyes  # only runs with cameras need it
+
+        encoder, config = open_eyes(spec, config, path, init_from=asked.init_from, say=display.say)
+        spec = encoder.spec(spec)
     require_learnable(spec)
     spec, demos = decide_spec(spec, config.demos, asked.init_from, display.say)
     config = settle(config, demos, display.say)
@@ -132,7 +145,10 @@ def _prepare(
         policy_to_start_from(asked.init_from, spec)
     if config.wandb:
         WandB.require()
-    return RunFolder.create(path, "rlpd", config, spec), config
+    run = RunFolder.create(path, "rlpd", config, spec)
+    if encoder is not None:
+        encoder.write(run.encoder_file)
+    return run, config
 
 
 def _actor_arguments(asked: TrainArgs, config: TrainConfig, run: Path, number: int) -> list[str]:

@@ -17,6 +17,7 @@ of a run with hub, trainer and actors in processes of their own also
     errors/          what ended a part, in its own words   access.json     credentials for roles (`link/access.py`), mode 0600
     audit.jsonl      who gave which command, from where     sessions.json   pages that are logged in, mode 0600
     sources.jsonl    which credential brought which source
+    encoder.safetensors    of a run with cameras: how its pictures become features (`off_policy/eyes.py`)
 
 `RunFolder` has the paths: no other module spells these names. On a full disk lines of metrics, events and the log are missing;
 checkpoints and policies are tried again later (`Campaign.storing`).
@@ -77,7 +78,7 @@ class RunFolder:
         self.metrics_file, self.events_file = path / "metrics.jsonl", path / "events.jsonl"
         self.log_file, self.summary_file = path / "train.log", path / "summary.json"
         self.version_file, self.incarnation_file = path / "policy_version", path / "incarnation"
-        self.journal = path / "journal.db"
+        self.journal, self.encoder_file = path / "journal.db", path / "encoder.safetensors"
         self.checkpoints = path / "checkpoints"
         self.best_policy, self.latest_policy = self.checkpoints / "best.safetensors", self.checkpoints / "latest.safetensors"
         self.published_policy, self.board_file = path / "policy.bin", path / "board"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from tandem.doctor.checks import actors, data, demos, learning, processes, reaching, training
+from tandem.doctor.checks import actors, cameras, data, demos, learning, processes, reaching, training
 from tandem.doctor.findings import NOTE, SEVERITIES, Finding
 from tandem.doctor.records import Records
 
@@ -53,6 +53,9 @@ CHECKS: tuple[Check, ...] = (
     learning.critic_diverged,
     learning.ppo_not_finite,
     training.parameters_frozen,
+    cameras.encoder_differs,
+    cameras.camera_frozen,
+    cameras.camera_blind,
     data.observations_clipped,
     data.success_without_reward,
     data.steps_rejected,
@@ -74,6 +77,7 @@ CHECKS: tuple[Check, ...] = (
     data.timeouts_as_terminal,
     data.terminal_without_reward,
     data.steps_missing,
+    cameras.cameras_swapped,
     data.observations_drifted,
     demos.demos_fail,
     demos.demos_idle,
@@ -112,6 +116,9 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "run_broke": ("part_failed", "run_died", "interrupted", *_BAD_RESULTS),
     "part_failed": ("run_died", "interrupted", "no_actor", "actor_gone", "actor_silent", "hub_silent", "often_restarted", *_NO_DATA),
     "observations_clipped": _BAD_RESULTS,
+    "camera_frozen": ("camera_blind", "cameras_swapped", *_BAD_RESULTS),
+    "camera_blind": ("cameras_swapped", *_BAD_RESULTS),
+    "cameras_swapped": _BAD_RESULTS,
     "disk_full": ("link_backlog", "no_steps", "learner_slow"),
     "hub_silent": ("actor_silent", *_NO_DATA),
     "trainer_dead": (*_NO_DATA, "link_backlog"),

@@ -160,7 +160,8 @@ def memory_will_fill(records: Records) -> Finding | None:
     if not capacity or records.machine is None or not records.machine.memory or not records.running or not records.here:
         return None
     one = sum(entry.size * np.dtype(entry.dtype).itemsize for entry in records.spec.observation.values())
-    to_come = max(0, capacity - records.clocks.actor_step) * (2 * one + 4 * (records.spec.action_dim + 2))
+    shared = sum(entry.size for entry in records.spec.observation.values() if entry.role == "features")  # a frame is kept once
+    to_come = max(0, capacity - records.clocks.actor_step) * (2 * one - shared + 4 * (records.spec.action_dim + 2))
     if to_come < limits.MEMORY_SHARE * records.machine.memory_free:
         return None
     facts = {"to_come": Bytes(to_come), "free": Bytes(records.machine.memory_free), "capacity": capacity}
@@ -171,7 +172,7 @@ def memory_will_fill(records: Records) -> Finding | None:
 
 
 def no_gl(records: Records) -> Finding | None:
-    cameras = [name for name, entry in records.spec.observation.items() if entry.dtype == "uint8"]
+    cameras = [name for name, entry in records.spec.observation.items() if entry.role in ("image", "features")]
     if not cameras or records.machine is None or records.machine.gl is not None or not records.here:
         return None
     return Finding("no_gl", WARNING, {"entry": cameras[0]})

@@ -10,6 +10,7 @@ import numpy as np
 
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, NEIGHBOURS, PITCH
 from tandem.envs.rotations import quat_multiply, rotate
+from tandem.envs.rows import Rows
 
 MM, DEGREE = 1e-3, np.pi / 180
 MEASURED_XY_ERROR = 2.2 * MM
@@ -65,6 +66,10 @@ class Board:
         for address, (x, y) in zip(self._neighbours, NEIGHBOURS, strict=True):
             self._qpos[row, address] = meshing_angle(phase, np.arctan2(y, x))
         return board, board_quat
+
+    def measured_seat(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Place (n, 3) and orientation (n, 4) in the world of where the robot believes the seat to be."""
+        return self._body_pos[rows, self._measured], self._body_quat[rows, self._measured]
 
     def memory(self) -> dict[str, np.ndarray]:
         return {

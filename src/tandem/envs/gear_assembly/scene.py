@@ -76,15 +76,20 @@ class Geometry:
 
 
 def build_scene(geometry: Geometry, impedance: Impedance) -> mujoco.MjModel:
+    return describe_scene(geometry, impedance).compile()
+
+
+def describe_scene(geometry: Geometry, impedance: Impedance, reference: str = "measured_seat") -> mujoco.MjSpec:
+    """The whole scene, not compiled yet; `reference` is the site in whose frame the tool is moved."""
     spec = start_scene("gear_assembly")
     fingertips = add_arm(spec)
     _add_held_gear(spec, fingertips, geometry)
     add_board(spec, geometry)
     add_camera(spec, "close", place=(0.72, -0.13, 0.17), target=(0.495, 0.0, 0.035), fovy=38)
-    add_measured_seat(spec, impedance)
+    add_measured_seat(spec, impedance, reference)
     add_wrench_sensors(spec)
     add_true_pose_sensors(spec, "tcp")
-    return spec.compile()
+    return spec
 
 
 def start_scene(name: str) -> mujoco.MjSpec:
@@ -99,11 +104,11 @@ def start_scene(name: str) -> mujoco.MjSpec:
     return spec
 
 
-def add_measured_seat(spec: mujoco.MjSpec, impedance: Impedance) -> None:
-    """Where the robot believes the board to be. Command, pose and velocity come out in this frame."""
+def add_measured_seat(spec: mujoco.MjSpec, impedance: Impedance, reference: str = "measured_seat") -> None:
+    """Where the robot believes the board to be. Command, pose and velocity come out in this frame, or in that of another `reference`."""
     measured = spec.worldbody.add_body(name="measured", pos=BOARD_NOMINAL)
     measured.add_site(name="measured_seat", size=[0.001, 0, 0], rgba=[0, 0, 0, 0])
-    add_cartesian_actuators(spec, "tcp", "measured_seat", impedance)
+    add_cartesian_actuators(spec, "tcp", reference, impedance)
 
 
 def add_wrench_sensors(spec: mujoco.MjSpec) -> None:

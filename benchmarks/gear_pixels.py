@@ -1,0 +1,153 @@
+"""Does RLPD learn the gear assembly from two cameras, and what are the cameras worth?
+
+    python -m benchmarks.gear_pixels --seeds 0 1 2 [--quick] [--json] [--runs FOLDER]
+
+Each seed does what `make train-pixels` does: 25 demonstrations, training, 100 episodes on separate seeds; `minutes` are from the first
+demonstration to the last evaluation. The same seed learns from state too, for the ratio of actor steps. For the comparison, each for the
+minutes that the first seed took: the same network with random weights, and pictures that show nothing (one grey level each, drawn at
+random). With `--moved` the recipe learns with cameras, light and colours changed in every episode, and is judged so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+from benchmarks.plots import success_curves
+from benchmarks.report import Report, machine_gflops
+from tandem.acting.evaluate import wilson
+from tandem.envs.gear_assembly.pixels import CAMERAS, SIZE, GearAssemblyPixels, pixel_expert
+from tandem.envs.registry import make_env, make_expert, register_task
+from tandem.envs.task import Rows
+from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.recipes import RECIPES
+from tandem.off_policy.sync import train
+from tandem.programs.record import record_demos
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
+from tandem.types import Observation
+
+TASK, STATE, BLIND, MOVED = "gear_assembly_pixels", "gear_assembly", "gear_assembly_blind", "gear_assembly_pixels_moved"
+DEMOS = 25
+LEARNED = 0.9
+"""Success of the training episodes from which on the task counts as learned, for the ratio of steps."""
+TARGETS = {
+    "success": (">=", 285),
+    "success_min": (">=", 92),
+    "minutes_max": ("<=", 15.0),
+    "state_ratio": ("<=", 1.5),
+    "moved_cameras_success": (">=", 0.9),
+}
+
+
+class Blind(GearAssemblyPixels):
+    """Pictures of one grey level each: as many numbers, and nothing to see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spec = dataclasses.replace(self.spec, task=BLIND)
+        self._grey = np.random.default_rng(0)
+
+    def pictures(self, rows: Rows) -> Observation:
+        count = len(np.arange(self._count)[rows])
+        levels = self._grey.integers(0, 256, (len(CAMERAS), count, 1, 1, 1))
+        return {name: np.broadcast_to(level, (count, *SIZE, 3)).astype(np.uint8) for name, level in zip(CAMERAS, levels, strict=True)}
+
+
+def learn(task: str, recipe: TrainConfig, seed: int, runs: Path, name: str, display: Display, quick: bool) -> tuple[dict[str, Any], float]:
+    """The summary of a run with demonstrations of its own, and the minutes that both took."""
+    began, folder = time.monotonic(), runs / f"{name}_{seed}"
+    env = make_env(task)
+    demos = record_demos(env, make_expert(task, seed), 2 if quick else DEMOS, runs / f"{name}_demos_{seed}", seed)
+    env.close()
+    config = replace(recipe, task=task, demos=(demos,), seed=seed)
+    if quick:
+        config = replace(config, max_steps=20, final_episodes=2, eval_period=0)
+    summary = train(config, folder, display)
+    minutes = (time.monotonic() - began) / 60
+    display.say(
+        f"{name}, seed {seed}: {summary['deterministic']['successes']} of {summary['deterministic']['episodes']}, {minutes:.1f} min"
+    )
+    return summary, minutes
+
+
+def steps_to_learn(run: Path) -> float:
+    """Actor steps until the last 20 training episodes without help succeed as often as `LEARNED`; not a number if never."""
+    for row in RunFolder.open(run).metrics():
+        if row.get("environment/episode/success", 0.0) >= LEARNED:
+            return float(row["actor_step"])
+    return float("nan")
+
+
+def main(
+    seeds: tuple[int, ...] = (0, 1, 2),
+    quick: bool = False,
+    json: bool = False,
+    runs: Path = Path("runs/benchmark_pixels"),
+    moved: bool = True,
+    compare: bool = True,
+) -> None:
+    """RLPD on the gear assembly from pictures.
+
+    Args:
+        seeds: One run per seed.
+        quick: Some steps and two episodes, to check that it works.
+        json: One JSON object instead of the table.
+        runs: Folder for the runs.
+        moved: Also learn with cameras, light and colours that change.
+        compare: Also learn with random weights and with pictures that show nothing.
+    """
+    register_task(BLIND, Blind, "pictures that show nothing", rewards=("sparse",), expert=pixel_expert)
+    runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
+    display, gflops, recipe = Display("quiet" if json else "lines"), machine_gflops(), RECIPES[TASK]()
+    report = Report("gear_pixels", ("method", "success [95 %]", "minutes", "learner / actor steps"), TARGETS)
+
+    def row(name: str, summary: dict[str, Any], minutes: float) -> None:
+        found = summary["deterministic"]
+        steps = f"{summary['learner_step']:,} / {summary['actor_step']:,}"
+        report.row(name, wilson(found["successes"], found["episodes"]), f"{minutes:.1f}", steps)
+
+    seen, known = [], []
+    for seed in seeds:
+        seen.append(learn(TASK, recipe, seed, runs, "pixels", display, quick))
+        row(f"pixels, seed {seed}", *seen[-1])
+        known.append(learn(STATE, RECIPES[STATE](), seed, runs, "state", display, quick))
+        row(f"state, seed {seed}", *known[-1])
+    successes = [summary["deterministic"]["successes"] for summary, _ in seen]
+    ratios = [steps_to_learn(runs / f"pixels_{seed}") / steps_to_learn(runs / f"state_{seed}") for seed in seeds]
+    report.figures = {
+        "success": sum(successes),
+        "success_min": min(successes),
+        "success_stochastic": sum(summary["stochastic"]["successes"] for summary, _ in seen),
+        "minutes_max": max(minutes for _, minutes in seen),
+        "state_ratio": float(np.mean(ratios)),
+        "gflops": gflops,
+    }
+    same_time = replace(recipe, max_minutes=seen[0][1], stop_success=None)
+    if compare:
+        for name, task, other in (
+            ("random_features", TASK, replace(same_time, encoder="random-lite0")),
+            ("blind", BLIND, same_time),
+        ):
+            summary, minutes = learn(task, other, seeds[0], runs, name, display, quick)
+            row(name.replace("_", " "), summary, minutes)
+            report.figures[f"{name}_success"] = summary["deterministic"]["success"]
+    if moved:
+        summary, minutes = learn(MOVED, replace(recipe, max_minutes=30), seeds[0], runs, "moved", display, quick)
+        row("cameras moved, light and colours changed", summary, minutes)
+        report.figures["moved_cameras_success"] = summary["deterministic"]["success"]
+    curves = [(f"{name}, seed {seed}", runs / f"{name}_{seed}") for name in ("pixels", "state") for seed in seeds]
+    success_curves(curves, runs / "curves.png")
+    report.show(json)
+    if not json:
+        print(f"runs, curves.png: {runs}; this machine: {gflops:.0f} GFLOP/s")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

@@ -1,0 +1,93 @@
+"""What acts from pictures sees features: each picture is encoded once, before anything else looks at it. No JAX."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tandem.envs.physics import Physics
+from tandem.envs.task_env import Capabilities, TaskEnv
+from tandem.networks.encoders.encoder import Encoder
+from tandem.types import Observation, Spec, Step
+
+
+class Eyes:
+    """An encoder that remembers: a row whose picture has not changed, for its episode is over, is not encoded again."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self.encoder = encoder
+        self._last: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        """Pictures of each camera, and their features."""
+
+    def __call__(self, observation: Observation) -> Observation:
+        """The observation of n rows with features in the place of its pictures. Features stay as they are."""
+        pictures = [name for name, values in observation.items() if values.dtype == np.uint8 and values.ndim == 4]
+        return {**observation, **{name: self._features(name, observation[name]) for name in pictures}}
+
+    @property
+    def shown(self) -> Observation:
+        """The last pictures of each camera, (n, height, width, 3)."""
+        return {name: pictures for name, (pictures, _) in self._last.items()}
+
+    def _features(self, name: str, pictures: np.ndarray) -> np.ndarray:
+        before = self._last.get(name)
+        if before is None or before[0].shape != pictures.shape:
+            features = self.encoder.encode(pictures)
+        else:
+            changed = [row for row, picture in enumerate(pictures) if not np.array_equal(picture, before[0][row])]
+            features = before[1].copy()
+            if changed:
+                features[changed] = self.encoder.encode(pictures[changed])
+        self._last[name] = pictures, features
+        return features
+
+
+class EncodedEnv:
+    """An environment whose observations hold features in the place of pictures, and nothing that is for teachers alone."""
+
+    def __init__(self, env: TaskEnv, encoder: Encoder) -> None:
+        self._env, self._eyes = env, Eyes(encoder)
+        self.spec: Spec = encoder.spec(env.spec)
+
+    @property
+    def num_envs(self) -> int:
+        return self._env.num_envs
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._env.capabilities
+
+    def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
+        return self._seen(self._env.reset(rows, seeds))
+
+    def step(self, action: np.ndarray) -> Step:
+        step = self._env.step(action)
+        return dataclasses.replace(step, observation=self._seen(step.observation))
+
+    def _seen(self, observation: Observation) -> Observation:
+        return self._eyes({name: observation[name] for name in self.spec.observation})
+
+    def pictures(self) -> Observation:
+        """What the cameras of row 0 showed last, for people who watch."""
+        return {name: pictures[0] for name, pictures in self._eyes.shown.items()}
+
+    def halt(self, reason: str) -> None:
+        self._env.halt(reason)
+
+    def state(self) -> dict[str, Any]:
+        return self._env.state()
+
+    def restore(self, state: dict[str, Any]) -> Observation:
+        return self._seen(self._env.restore(state))
+
+    def render(self) -> np.ndarray:
+        return self._env.render()
+
+    def physics(self) -> Physics | None:
+        return self._env.physics()
+
+    def close(self) -> None:
+        self._env.close()

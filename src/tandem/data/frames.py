@@ -1,0 +1,172 @@
+"""Each frame once: pictures in a file of steps, features in memory.
+
+An observation and the one that follows a step show the same world twice: what a step led to is where the next one begins. Stored with
+every step, each picture would be there twice.
+
+`FrameTable`: pictures in a journal. A table `frames` holds each picture under a hash of its bytes, compressed without loss (PNG), and a
+step's record holds the hash in the picture's place. A step still says itself what it led to; nothing is guessed from its neighbours.
+
+`FrameStore`: features in a replay buffer. A row holds two places, for its observation and for the next one. If the next one of the step
+before is equal to this observation, number by number, both rows hold the same place. A place is free again when no row holds it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import sqlite3
+import zlib
+from collections import OrderedDict
+from collections.abc import Mapping
+
+import numpy as np
+from PIL import Image
+
+from tandem.codec import CodecError
+from tandem.data.journal_file import CREATE_FRAMES
+from tandem.types import Entry, Observation, Spec, Transition
+
+DIGEST = 16
+"""Bytes of the hash that stands for a picture."""
+_PNG_CHANNELS = (1, 3, 4)
+_LEVEL = 3
+_RECENT = 64
+"""Pictures that stay decoded: those of the step before are those of this one."""
+
+
+def pictures_of(spec: Spec) -> dict[str, Entry]:
+    return {name: entry for name, entry in spec.observation.items() if entry.role == "image"}
+
+
+class FrameTable:
+    """The pictures of one journal."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._entries = pictures_of(spec)
+        self._recent: OrderedDict[bytes, np.ndarray] = OrderedDict()
+        self._waiting: dict[bytes, np.ndarray] = {}
+        """Pictures of steps that are about to be stored."""
+
+    def taken_out(self, step: Transition) -> Transition:
+        """The step with hashes in the place of its pictures, which wait for `store`. What is no such picture stays, to be rejected."""
+        observation, following = (self._without(entries) for entries in (step.observation, step.next_observation))
+        return dataclasses.replace(step, observation=observation, next_observation=following)
+
+    def _without(self, observation: Observation) -> Observation:
+        slim = dict(observation)
+        for name, entry in self._entries.items():
+            picture = observation.get(name)
+            if picture is not None and picture.shape == entry.shape and picture.dtype == np.uint8:
+                digest = hashlib.blake2b(picture.tobytes(), digest_size=DIGEST).digest()
+                self._waiting[digest] = picture
+                slim[name] = np.frombuffer(digest, np.uint8)
+        return slim
+
+    def store(self, connection: sqlite3.Connection) -> None:
+        """Write the pictures that wait, inside of the transaction of their steps; those that are there already stay as they are."""
+        waiting, self._waiting = self._waiting, {}
+        connection.execute(CREATE_FRAMES)
+        known = {digest for digest in waiting if connection.execute("SELECT 1 FROM frames WHERE digest = ?", (digest,)).fetchone()}
+        rows = [(digest, *compressed(picture)) for digest, picture in waiting.items() if digest not in known]
+        connection.executemany("INSERT OR IGNORE INTO frames VALUES (?, ?, ?)", rows)
+
+    def put_back(self, step: Transition, connection: sqlite3.Connection) -> Transition:
+        """The step with its pictures. Two steps that share a picture share the array."""
+        observation, following = (self._with(entries, connection) for entries in (step.observation, step.next_observation))
+        return dataclasses.replace(step, observation=observation, next_observation=following)
+
+    def _with(self, observation: Observation, connection: sqlite3.Connection) -> Observation:
+        names = [name for name in self._entries if name in observation and observation[name].shape == (DIGEST,)]
+        return {**observation, **{name: self._picture(observation[name].tobytes(), self._entries[name], connection) for name in names}}
+
+    def _picture(self, digest: bytes, entry: Entry, connection: sqlite3.Connection) -> np.ndarray:
+        found = self._recent.get(digest)
+        if found is None:
+            row = connection.execute("SELECT codec, record FROM frames WHERE digest = ?", (digest,)).fetchone()
+            if row is None:
+                raise CodecError("a picture of this step is missing")
+            codec, record = row
+            found = decompressed(codec, record, entry.shape)
+            if hashlib.blake2b(found.tobytes(), digest_size=DIGEST).digest() != digest:
+                raise CodecError("a picture of this step has other bytes than were stored")
+            self._recent[digest] = found
+            while len(self._recent) > _RECENT:
+                self._recent.popitem(last=False)
+        return found
+
+
+def compressed(picture: np.ndarray) -> tuple[str, bytes]:
+    """Codec and bytes, without loss."""
+    if picture.shape[2] not in _PNG_CHANNELS:
+        return "zlib", zlib.compress(np.ascontiguousarray(picture).tobytes(), _LEVEL)
+    buffer = io.BytesIO()
+    Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture).save(buffer, "PNG", compress_level=_LEVEL)
+    return "png", buffer.getvalue()
+
+
+def decompressed(codec: str, record: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        if codec == "png":
+            with Image.open(io.BytesIO(record), formats=("PNG",)) as image:
+                picture = np.asarray(image, np.uint8)
+        else:
+            size = int(np.prod(shape, dtype=int))
+            picture = np.frombuffer(zlib.decompressobj().decompress(record, size), np.uint8)
+        return np.ascontiguousarray(picture.reshape(shape))
+    except Exception as problem:  # Pillow raises almost anything
+        raise CodecError(f"a picture of this step cannot be decoded ({type(problem).__name__}: {problem})") from None
+
+
+class FrameStore:
+    """The frames of the rows of a replay buffer: arrays by place, each held by one row or two."""
+
+    def __init__(self, entries: Mapping[str, Entry], rows: int) -> None:
+        # room for two frames of every row, and of one that is about to be written over; np.zeros maps pages and touches none, and free
+        # places are used again first: memory follows what is held
+        places = 2 * rows + 2
+        self._columns = {name: np.zeros((places, *entry.shape), entry.dtype) for name, entry in entries.items()}
+        self._holders = np.zeros(places, np.int8)
+        self._free: list[int] = []
+        self._used = 0
+        """Places that were ever used."""
+        self.seen, self.next_seen = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        """The places of each row's two frames."""
+
+    @property
+    def held(self) -> int:
+        """Places in use."""
+        return self._used - len(self._free)
+
+    def insert(self, transition: Transition, row: int, before: int | None, written_over: bool) -> None:
+        """The frames of a row; `before` is the row of the step before it, None if that is not here."""
+        shared = None if before is None else int(self.next_seen[before])
+        if shared is not None and self._equal(shared, transition.observation):
+            self._holders[shared] += 1
+        else:
+            shared = self._put(transition.observation)
+        following = self._put(transition.next_observation)
+        if written_over:  # after that: the row that is written over may be the step before
+            self.release(np.array([row]))
+        self.seen[row], self.next_seen[row] = shared, following
+
+    def release(self, rows: np.ndarray) -> None:
+        """These rows let go of their frames."""
+        for place in np.concatenate([self.seen[rows], self.next_seen[rows]]).tolist():
+            self._holders[place] -= 1
+            if not self._holders[place]:
+                self._free.append(place)
+
+    def take(self, places: np.ndarray) -> dict[str, np.ndarray]:
+        return {name: column.take(places, axis=0) for name, column in self._columns.items()}
+
+    def _put(self, observation: Observation) -> int:
+        place = self._free.pop() if self._free else self._used
+        self._used = max(self._used, place + 1)
+        for name, column in self._columns.items():
+            column[place] = observation[name].reshape(column.shape[1:])
+        self._holders[place] = 1
+        return place
+
+    def _equal(self, place: int, observation: Observation) -> bool:
+        return all(np.array_equal(column[place], observation[name]) for name, column in self._columns.items())

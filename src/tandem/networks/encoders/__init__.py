@@ -1,0 +1,6 @@
+"""Frozen image networks that turn a picture into features once in its life. They are never trained, and need no JAX."""
+
+SPAN, LARGEST = 5.0, 127
+"""The largest number that int8 holds stands for so many standard deviations of a feature; what lies beyond is clipped."""
+FEATURE_SCALE = LARGEST / SPAN
+"""Features divided by this are of order one."""

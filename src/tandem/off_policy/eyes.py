@@ -1,0 +1,159 @@
+"""How a run gets its eyes: an encoder fitted on the demonstrations, and the demonstrations with features in the place of pictures.
+
+    demonstrations with pictures ─► fit the encoder ─► features_KEY.db and features_KEY.safetensors beside them ─► the run
+
+From there on a run with cameras is like any other: its spec has entries of features, its demonstrations are a file of such steps, its
+actors send features. KEY is a hash of the files and of the encoder's settings, so the same demonstrations are encoded once, whatever the
+number of runs. The run keeps its encoder in `encoder.safetensors`; each policy that it publishes carries it too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tandem.acting.policy import load_policy
+from tandem.data.demos import load_demos
+from tandem.data.frames import pictures_of
+from tandem.data.journal import Journal
+from tandem.errors import ConfigError
+from tandem.networks.encoders.efficientnet import SHA256
+from tandem.networks.encoders.encoder import COMPONENTS, Encoder, TrunkName, fit_encoder, require_picture
+from tandem.off_policy.config import TrainConfig
+from tandem.runs.folder import RunFolder
+from tandem.types import Observation, Spec, Transition
+
+Say = Callable[[str], None]
+
+
+def open_eyes(
+    spec: Spec, config: TrainConfig, run: Path, *, resume: bool = False, init_from: Path | None = None, say: Say = lambda line: None
+) -> tuple[Encoder, TrainConfig]:
+    """The encoder of a run, and its settings with encoded demonstrations. `spec` is the environment's."""
+    if resume:
+        return Encoder.read(RunFolder(run).encoder_file), config  # its demonstrations are encoded already
+    for name, entry in pictures_of(spec).items():
+        require_picture(name, entry)
+    encoder = None if init_from is None else Encoder.from_arrays(load_policy(init_from)[0].parameters)
+    if not config.demos and encoder is None:
+        raise ConfigError(
+            f"'{spec.task}' has cameras ({', '.join(pictures_of(spec))}), and their encoder is fitted on demonstrations: give --demos FILE "
+            f"or --scripted-demos 25"
+        )
+    encoder, encoded = _encoded(spec, config.demos, encoder, config.encoder, say)
+    require_memory(encoder.spec(spec), config, say)
+    if config.clone_steps:
+        say("the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away")
+        config = dataclasses.replace(config, clone_steps=0, critic_steps=0)
+    return encoder, dataclasses.replace(config, demos=encoded)
+
+
+def _encoded(spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: TrunkName, say: Say) -> tuple[Encoder, tuple[Path, ...]]:
+    """The encoder, and a file of the same steps seen through it; made once."""
+    if not files:
+        assert encoder is not None
+        return encoder, ()
+    key = _key(files, trunk if encoder is None else encoder.hash)
+    steps_file, encoder_file = (files[0].parent / f"features_{key}{suffix}" for suffix in (".db", ".safetensors"))
+    if steps_file.exists() and encoder_file.exists():
+        say(f"the demonstrations were encoded before: {steps_file}")
+        return Encoder.read(encoder_file), (steps_file,)
+    steps = [step for file in files for step in load_demos(file, spec)]
+    if encoder is None:
+        say(f"fitting the encoder ({trunk}) on the pictures of {len(steps):,} steps")
+        encoder = fit_encoder(_pictures(steps, pictures_of(spec)), trunk)
+    encoder.write(encoder_file)
+    _write(steps_file, encoder.spec(spec), encoded_steps(steps, encoder, spec))
+    say(f"encoded the demonstrations with {encoder.trunk}:{encoder.hash}: {steps_file}")
+    return encoder, (steps_file,)
+
+
+def _key(files: Sequence[Path], how: str) -> str:
+    digest = hashlib.sha256(f"{how} {SHA256} {COMPONENTS}".encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _episodes(steps: Sequence[Transition]) -> Iterator[list[Transition]]:
+    episodes: dict[tuple[str, int], list[Transition]] = {}
+    for step in steps:
+        episodes.setdefault((step.source, step.episode), []).append(step)
+    yield from episodes.values()
+
+
+def _pictures(steps: Sequence[Transition], cameras: Mapping[str, Any]) -> Iterator[np.ndarray]:
+    """The pictures of each episode and camera, each once."""
+    for episode in _episodes(steps):
+        for camera in cameras:
+            yield np.stack([*(step.observation[camera] for step in episode), episode[-1].next_observation[camera]])
+
+
+def encoded_steps(steps: Sequence[Transition], encoder: Encoder, spec: Spec) -> Iterator[Transition]:
+    """The same steps with features; a picture that two steps show is encoded once."""
+    kept, cameras = encoder.spec(spec).observation, tuple(pictures_of(spec))
+    for episode in _episodes(steps):
+        known: dict[bytes, np.ndarray] = {}
+
+        def seen(observation: Observation, known: dict[bytes, np.ndarray] = known) -> Observation:
+            return {name: _features(observation[name], encoder, known) if name in cameras else observation[name] for name in kept}
+
+        for step in episode:
+            yield dataclasses.replace(step, observation=seen(step.observation), next_observation=seen(step.next_observation))
+
+
+def _features(picture: np.ndarray, encoder: Encoder, known: dict[bytes, np.ndarray]) -> np.ndarray:
+    name = hashlib.blake2b(picture.tobytes(), digest_size=16).digest()
+    if name not in known:
+        known[name] = encoder.encode(picture[None])[0]
+    return known[name]
+
+
+def _write(path: Path, spec: Spec, steps: Iterator[Transition]) -> None:
+    """Under its final name the file is whole."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")
+    partial.unlink(missing_ok=True)
+    with Journal.create(partial, spec, live=False, operator="encoded") as journal:
+        journal.append(steps)
+        journal.finish()
+    os.replace(partial, path)
+
+
+# ---- memory
+
+
+def bytes_per_step(spec: Spec) -> int:
+    """In the replay buffer: features once, numbers twice."""
+    features = sum(entry.size for entry in spec.observation.values() if entry.role == "features")
+    numbers = sum(entry.size for entry in spec.observation.values() if entry.dtype == "float32")
+    return features + 2 * 4 * numbers + 4 * spec.action_dim + 100
+
+
+def require_memory(spec: Spec, config: TrainConfig, say: Say, available: int | None = None) -> None:
+    """Say how much memory the replay buffer may take, and refuse what this machine does not have, before anything is allocated."""
+    steps = min(config.replay_buffer_capacity, max(1, round(config.max_steps / config.updates_per_actor_step)))
+    needed, there = steps * bytes_per_step(spec), _available() if available is None else available
+    say(
+        f"replay buffer: {bytes_per_step(spec):,} bytes a step, at most {needed / 2**30:.2f} GiB for {steps:,} steps; "
+        f"{there / 2**30:.1f} GiB of memory are free"
+    )
+    if needed > there:
+        fits = there // bytes_per_step(spec)
+        raise ConfigError(
+            f"the replay buffer of '{spec.task}' may grow to {needed / 2**30:.1f} GiB ({steps:,} steps of {bytes_per_step(spec):,} bytes), "
+            f"and {there / 2**30:.1f} GiB of memory are free: lower --replay-buffer-capacity below {fits:,}, or use fewer cameras"
+        )
+
+
+def _available() -> int:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

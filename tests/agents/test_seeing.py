@@ -1,0 +1,103 @@
+"""SAC with cameras: who trains the heads, who sees through them, and that NumPy acts the same."""
+
+import jax
+import numpy as np
+import pytest
+
+from tandem.agents.sac import SAC, SACState
+from tandem.agents.sac_config import SACConfig
+from tandem.errors import FileUnreadable, SpecMismatch
+from tandem.layouts import Layout
+from tandem.networks.heads import Seeing
+from tandem.networks.numpy_policy import NumpyPolicy, look
+from tandem.types import Batch, Continuous, Entry, Spec
+
+CAMERAS = (("left", 2 * 2 * 4), ("right", 2 * 2 * 4))
+EYE = Entry((2, 2, 4), "int8", role="features", encoder="e:1", picture=(32, 32, 3))
+SPEC = Spec("t", {"left": EYE, "right": EYE, "pose": Entry((3,))}, (Continuous("arm", 2),), 10.0, 100, (0.0, 1.0))
+AGENT = SAC(SACConfig(hidden=(8, 8), actor_average=0.5), 3, 2, (0.0, 1.0), cameras=CAMERAS)
+
+
+def batch(seed: int, size: int = 16) -> Batch:
+    rng = np.random.default_rng(seed)
+
+    def vector(*shape: int) -> np.ndarray:
+        return rng.standard_normal((2, size, *shape)).astype(np.float32)
+
+    def features() -> dict[str, np.ndarray]:
+        return {name: rng.integers(-127, 128, (2, size, 2, 2, 4), dtype=np.int8) for name, _ in CAMERAS}
+
+    rewards = (rng.random((2, size)) < 0.2).astype(np.float32)
+    return Batch(vector(3), np.tanh(vector(2)), rewards, 1 - rewards, vector(3), raw=features(), next_raw=features())
+
+
+def differ(one: object, other: object) -> bool:
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return any(not np.array_equal(a, b) for a, b in pairs)
+
+
+def heads_of(state: SACState) -> object:
+    assert isinstance(state.critic, Seeing)
+    return state.critic.heads
+
+
+@pytest.fixture(scope="module")
+def state() -> SACState:
+    return AGENT.init(0)
+
+
+def test_the_critics_loss_trains_the_heads_and_the_actors_does_not(state: SACState) -> None:
+    last = jax.tree.map(lambda array: array[-1], batch(0))
+    after_critic, _ = jax.jit(AGENT.update_critic)(AGENT.copy(state), last)
+    assert differ(heads_of(after_critic), heads_of(state))
+    after_actor, _ = jax.jit(AGENT.update_actor)(AGENT.copy(state), last)
+    assert differ(after_actor.actor, state.actor) and not differ(after_actor.critic, state.critic)
+
+
+def test_the_target_has_critics_and_no_heads_of_its_own(state: SACState) -> None:
+    assert jax.tree.structure(state.target_critic) == jax.tree.structure(state.critic.values)
+
+
+def test_what_is_seen_changes_values_and_actions(state: SACState) -> None:
+    seen = batch(0)
+    other = seen._replace(raw={name: -array for name, array in seen.raw.items()})
+    one, two = (AGENT.values(state, jax.tree.map(lambda array: array[-1], each))["critic/predicted_qs"] for each in (seen, other))
+    assert float(one) != float(two)
+
+
+def test_numpy_acts_as_jax_does(state: SACState) -> None:
+    trained, _ = AGENT.update(AGENT.copy(state), batch(1))
+    policy, drawn = NumpyPolicy(AGENT.exploring_parameters(trained)), batch(2)
+    observation = {"pose": drawn.observations[0], **{name: array[0] for name, array in drawn.raw.items()}}
+    found = policy.mode(look(policy, Layout(SPEC), observation))
+    wanted = trained.actor.mode(trained.critic.see(drawn.observations[0], {name: array[0] for name, array in drawn.raw.items()}))
+    assert np.abs(found - np.asarray(wanted)).max() < 1e-5
+
+
+def test_a_policy_that_gets_no_features_says_so(state: SACState) -> None:
+    policy = NumpyPolicy(AGENT.exploring_parameters(state))
+    with pytest.raises(SpecMismatch, match="16 int8 features of the camera 'left', got uint8"):
+        look(policy, Layout(SPEC), {"pose": np.zeros((1, 3), np.float32), "left": np.zeros((1, 32, 32, 3), np.uint8)})
+
+
+def test_the_average_is_of_actor_and_heads_together(state: SACState) -> None:
+    trained, _ = AGENT.update(AGENT.copy(state), batch(1))
+    mean, newest = AGENT.policy_parameters(trained), AGENT.exploring_parameters(trained)
+    start = AGENT.exploring_parameters(state)
+    name = "heads/left/dense/weight"
+    assert np.allclose(mean[name], 0.5 * start[name] + 0.5 * newest[name], atol=1e-6)
+
+
+def test_a_policy_with_its_heads_and_encoder_starts_another_run(state: SACState) -> None:
+    trained, _ = AGENT.update(AGENT.copy(state), batch(1))
+    parameters = AGENT.exploring_parameters(trained) | {"encoder/mean": np.zeros(80, np.float32)}
+    begun = AGENT.with_policy(AGENT.init(1), parameters)
+    assert not differ((begun.actor, heads_of(begun)), (trained.actor, heads_of(trained)))
+    blind = SAC(AGENT.config, 3, 2, (0.0, 1.0))
+    with pytest.raises(FileUnreadable, match="the policy does not fit"):
+        blind.with_policy(blind.init(0), parameters)
+
+
+def test_the_state_survives_its_arrays(state: SACState) -> None:
+    again = AGENT.from_arrays(AGENT.init(1), AGENT.arrays(state))
+    assert not differ(again, state)

@@ -1,0 +1,207 @@
+"""A run with a camera: encoded once, learned from features, resumed to the bit, refused in words."""
+
+import dataclasses
+import sqlite3
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tandem.acting.evaluate import evaluate
+from tandem.acting.eyes import EncodedEnv, Eyes
+from tandem.acting.policy import act_with, load_any_policy, load_policy
+from tandem.agents.sac_config import SACConfig
+from tandem.data.demos import load_demos
+from tandem.data.journal import Journal
+from tandem.envs.reach import ReachExpert
+from tandem.envs.registry import make_env
+from tandem.errors import ConfigError, SpecMismatch
+from tandem.networks.encoders.encoder import Encoder
+from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.eyes import bytes_per_step, open_eyes, require_memory
+from tandem.off_policy.sync import train
+from tandem.programs.record import record_demos
+from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
+from tests.seeing_task import SEEING, SeeingReach
+
+TASK = "tests.seeing_task:seeing_reach"
+SMALL = TrainConfig(
+    task=TASK,
+    agent=SACConfig(hidden=(16, 16), n_step=3),
+    batch_size=16,
+    training_starts=20,
+    num_envs=2,
+    updates_per_actor_step=0.5,
+    steps_per_update=10,
+    replay_buffer_capacity=60,
+    checkpoint_period=1000,
+    eval_period=0,
+    final_episodes=0,
+)
+
+
+def quiet() -> Display:
+    return Display("quiet")
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    env = make_env(TASK)
+    path = record_demos(env, ReachExpert(0), 3, tmp_path_factory.mktemp("demos"), seed=0)
+    env.close()
+    return path
+
+
+def arrays_of(run: Path) -> dict[str, np.ndarray]:
+    return dict(read_checkpoint(newest_checkpoint(run / "checkpoints")).agent)
+
+
+@pytest.fixture(scope="module")
+def run(demos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty learner steps in one go: 140 actor steps, so the replay buffer of 60 has been written over."""
+    path = tmp_path_factory.mktemp("runs") / "whole"
+    train(dataclasses.replace(SMALL, demos=(demos,), max_steps=60), path, quiet())
+    return path
+
+
+def test_a_file_of_demonstrations_holds_each_picture_once_and_gives_it_back(demos: Path) -> None:
+    steps = load_demos(demos, SEEING)
+    ends = sum(step.last for step in steps)
+    pictures = {step.observation["eye"].tobytes() for step in steps} | {step.next_observation["eye"].tobytes() for step in steps}
+    with sqlite3.connect(demos) as file:
+        [(count, size)] = file.execute("SELECT count(*), sum(length(record)) FROM frames").fetchall()
+    assert count == len(pictures) <= len(steps) + ends
+    assert size < 0.2 * count * 32 * 32 * 3, "compressed"
+    env = make_env(TASK)
+    expected = env.reset(seeds=None)
+    assert steps[0].observation["eye"].shape == expected["eye"].shape[1:] and steps[0].observation["eye"].max() == 220
+    env.close()
+    for step, following in pairwise(steps):
+        if not step.last:
+            assert step.next_observation["eye"] is following.observation["eye"], "one array, not two"
+
+
+def test_a_picture_that_was_changed_in_the_file_is_noticed(demos: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "demos.db"
+    copy.write_bytes(demos.read_bytes())
+    with sqlite3.connect(copy) as file:
+        [(record,)] = file.execute("SELECT record FROM frames ORDER BY digest LIMIT 1").fetchall()
+        file.execute("UPDATE frames SET record = ?", (record,))
+    with pytest.raises(Exception, match="other bytes than were stored"):
+        load_demos(copy, SEEING)
+
+
+def test_demonstrations_are_encoded_once_and_found_again(demos: Path, run: Path) -> None:
+    said: list[str] = []
+    encoder, config = open_eyes(SEEING, dataclasses.replace(SMALL, demos=(demos,)), run, say=said.append)
+    assert "the demonstrations were encoded before" in said[0]
+    assert encoder.hash == Encoder.read(RunFolder(run).encoder_file).hash
+    steps, pictured = load_demos(config.demos[0], encoder.spec(SEEING)), load_demos(demos, SEEING)
+    assert [(step.reward, step.step) for step in steps] == [(step.reward, step.step) for step in pictured]
+    assert "to_ball" not in steps[0].observation
+    for number in (0, 5):
+        assert np.array_equal(steps[number].observation["eye"], encoder.encode(pictured[number].observation["eye"][None])[0])
+
+
+def test_the_run_stores_features_of_its_own_encoder_and_no_secrets(run: Path) -> None:
+    folder = RunFolder.open(run)
+    entry = folder.spec.observation["eye"]
+    assert (entry.role, entry.shape) == ("features", (2, 2, 32)) and "to_ball" not in folder.spec.observation
+    with Journal.open(folder.journal) as journal:
+        steps = [step for _, step in journal.read()]
+    assert len(steps) >= 120 and steps[0].observation["eye"].dtype == np.int8
+    assert len({step.observation["eye"].tobytes() for step in steps}) > 20, "it looked"
+
+
+def test_two_n_steps_equal_n_and_resume_and_n_bit_for_bit(demos: Path, run: Path, tmp_path: Path) -> None:
+    train(dataclasses.replace(SMALL, demos=(demos,), max_steps=30), tmp_path / "parts", quiet())
+    config = dataclasses.replace(SMALL, demos=tuple((demos.parent).glob("features_*.db")), max_steps=60)
+    train(config, tmp_path / "parts", quiet(), resume=True)
+    whole, parts = arrays_of(run), arrays_of(tmp_path / "parts")
+    assert whole.keys() == parts.keys() and any("heads" in name for name in whole)
+    assert all(np.array_equal(whole[name], parts[name]) for name in whole)
+
+
+def test_a_policy_carries_its_heads_and_its_encoder_and_acts_from_pictures(run: Path) -> None:
+    snapshot, spec = load_policy(run, "latest")
+    assert {"encoder/components", "heads/eye/dense/weight"} <= snapshot.parameters.keys()
+    assert not any(name.startswith("critic") for name in snapshot.parameters)
+    result = evaluate(TASK, act_with(snapshot, spec), seeds=[1, 2, 3])
+    assert result.length.min() >= 1
+    chosen, own = load_any_policy(run, "latest", SEEING)
+    assert own.hash == spec.hash and chosen.hash == snapshot.hash
+    other = dataclasses.replace(SEEING, observation={name: e for name, e in SEEING.observation.items() if name != "eye"})
+    with pytest.raises(SpecMismatch, match="eye"):
+        load_any_policy(run, "latest", other)
+
+
+def test_a_policy_starts_another_run_with_its_own_encoder(demos: Path, run: Path, tmp_path: Path) -> None:
+    config = dataclasses.replace(SMALL, demos=(demos,), max_steps=1)
+    train(config, tmp_path / "next", quiet(), init_from=run)
+    assert Encoder.read(RunFolder(tmp_path / "next").encoder_file).hash == Encoder.read(RunFolder(run).encoder_file).hash
+
+
+# ---- looking
+
+
+def test_a_row_that_stands_still_is_not_encoded_again(run: Path) -> None:
+    class Counting(Encoder):
+        pictures = 0
+
+        def encode(self, pictures: np.ndarray) -> np.ndarray:
+            Counting.pictures += len(pictures)
+            return super().encode(pictures)
+
+    known = Encoder.read(RunFolder(run).encoder_file)
+    eyes = Eyes(Counting(known.trunk, known.mean, known.components, known.std))
+    pictures = np.random.default_rng(0).integers(0, 255, (4, 32, 32, 3), dtype=np.uint8)
+    first = eyes({"eye": pictures})["eye"]
+    moved = pictures.copy()
+    moved[2] = 255 - moved[2]
+    second = eyes({"eye": moved})["eye"]
+    assert Counting.pictures == 5 and np.array_equal(second[[0, 1, 3]], first[[0, 1, 3]]) and not np.array_equal(second[2], first[2])
+    assert np.array_equal(second, known.encode(moved))
+
+
+def test_an_encoded_environment_goes_on_from_its_state(run: Path) -> None:
+    env = EncodedEnv(make_env(TASK, 2), Encoder.read(RunFolder(run).encoder_file))
+    env.reset(seeds=[0, 1])
+    kept = env.state()
+    one = env.step(np.full((2, 3), 0.5)).observation
+    env.restore(kept)
+    other = env.step(np.full((2, 3), 0.5)).observation
+    assert all(np.array_equal(one[name], other[name]) for name in env.spec.observation)
+    env.close()
+
+
+# ---- what is refused
+
+
+def test_without_demonstrations_there_is_nothing_to_fit_the_encoder_on(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"has cameras \(eye\).*--scripted-demos"):
+        train(SMALL, tmp_path / "run", quiet())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_replay_buffer_that_does_not_fit_is_refused_before_anything_is_allocated(run: Path) -> None:
+    spec, said = RunFolder.open(run).spec, []
+    size = bytes_per_step(spec)
+    assert size == 128 + 2 * 4 * 9 + 4 * 3 + 100, "features once, nine numbers twice, the action"
+    config = dataclasses.replace(SMALL, replay_buffer_capacity=1000, max_steps=10_000)
+    require_memory(spec, config, said.append, available=1000 * size)
+    assert "1,000 steps" in said[0]
+    with pytest.raises(ConfigError, match="lower --replay-buffer-capacity below 999"):
+        require_memory(spec, config, said.append, available=1000 * size - 1)
+
+
+def test_a_camera_of_a_size_that_cannot_be_encoded_is_refused(demos: Path, tmp_path: Path) -> None:
+    entries = {**SEEING.observation, "eye": dataclasses.replace(SEEING.observation["eye"], shape=(84, 84, 3))}
+    with pytest.raises(ConfigError, match="image 'eye'"):
+        open_eyes(dataclasses.replace(SEEING, observation=entries), dataclasses.replace(SMALL, demos=(demos,)), tmp_path)
+
+
+def test_the_task_of_these_tests_shows_the_ball() -> None:
+    assert SeeingReach().spec.observation["to_ball"].role == "privileged"
