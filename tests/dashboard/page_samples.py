@@ -87,6 +87,10 @@ class Visitor:
     def until(self, condition: str, seconds: float = 10.0) -> None:
         self.tab.wait_for_function(condition, timeout=1000 * seconds)
 
+    def view_when(self, condition: str, seconds: float = 10.0) -> dict[str, Any]:
+        """The first view of which this is true. A view that is asked for after the condition was met may be a later one."""
+        return self.tab.wait_for_function(f"({condition}) && tandem.view", timeout=1000 * seconds).json_value()
+
     def who(self) -> str:
         return self.tab.inner_text("#who-name")
 
