@@ -66,7 +66,15 @@ batch.set_elapsed(np.array([99]))
 first, _, _, truncated, info = batch.step(np.zeros((1, 6)))
 assert truncated[0]
 taken["ended"], taken["begun"] = info["final_obs"]["wrist_left"], first["wrist_left"]
-for each in (env, alone, batch):
+moved = make_env("gear_assembly_pixels_moved", 2)
+taken |= {f"moved/{entry}": values for entry, values in moved.reset(seeds=[3, 4]).items()}
+taken["moved/place"] = moved.batch.task.gears.true_place(slice(None))
+kept = moved.state()
+taken["moved/then"] = moved.step(np.zeros((2, 6))).observation["wrist_left"]
+moved.reset(seeds=[5, 6])
+moved.restore(kept)
+taken["moved/then_again"] = moved.step(np.zeros((2, 6))).observation["wrist_left"]
+for each in (env, alone, batch, moved):
     each.close()
 np.savez(sys.argv[1], **taken)
 """
@@ -137,6 +145,15 @@ def test_a_simulation_goes_on_with_the_same_pictures_after_it_was_restored(taken
 
 def test_the_last_picture_of_an_episode_is_drawn_before_its_row_is_reset(taken: dict[str, np.ndarray]) -> None:
     assert np.abs(taken["ended"].astype(int) - taken["begun"]).mean() > 1
+
+
+def test_cameras_light_and_colours_differ_from_episode_to_episode_and_nothing_else(taken: dict[str, np.ndarray]) -> None:
+    usual, moved = taken["seen/wrist_left"][3:5].astype(int), taken["moved/wrist_left"].astype(int)
+    assert np.array_equal(taken["moved/place"], taken["seen/place"][3:5]) and np.array_equal(
+        taken["moved/wrench"], taken["seen/wrench"][3:5]
+    )
+    assert (np.abs(moved - usual).mean(axis=(1, 2, 3)) > 3).all()
+    assert np.array_equal(taken["moved/then"], taken["moved/then_again"]), "looks are part of the state"
 
 
 def test_without_opengl_the_error_says_what_to_install() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tandem.acting.evaluate import evaluate
 from tandem.acting.eyes import EncodedEnv, Eyes
+from tandem.acting.limits import Asked, limits_for
 from tandem.acting.policy import act_with, load_any_policy, load_policy
 from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
@@ -21,10 +22,14 @@ from tandem.networks.encoders.encoder import Encoder
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.eyes import bytes_per_step, open_eyes, require_memory
 from tandem.off_policy.sync import train
+from tandem.programs.actor import Robot, _with_eyes
+from tandem.programs.export import export
+from tandem.programs.launch import _encoder_setting
 from tandem.programs.record import record_demos
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
+from tandem.types import Entry
 from tests.seeing_task import SEEING, SeeingReach
 
 TASK = "tests.seeing_task:seeing_reach"
@@ -142,6 +147,33 @@ def test_a_policy_starts_another_run_with_its_own_encoder(demos: Path, run: Path
     config = dataclasses.replace(SMALL, demos=(demos,), max_steps=1)
     train(config, tmp_path / "next", quiet(), init_from=run)
     assert Encoder.read(RunFolder(tmp_path / "next").encoder_file).hash == Encoder.read(RunFolder(run).encoder_file).hash
+
+
+def test_an_exported_policy_takes_pictures_and_does_the_same(run: Path, tmp_path: Path) -> None:
+    done = export(run, tmp_path / "policy.onnx", "latest")
+    assert "eye" in done.inputs and done.largest_difference < 1e-4
+    chosen, own = load_any_policy(tmp_path / "policy.onnx", spec=SEEING)
+    snapshot, spec = load_policy(run, "latest")
+    env = make_env(TASK, 2)
+    observation = env.reset(seeds=[0, 1])
+    assert np.abs(act_with(chosen, own)(observation) - act_with(snapshot, spec)(observation)).max() < 1e-4
+    env.close()
+
+
+def test_an_actor_elsewhere_gets_the_encoder_with_its_welcome(run: Path) -> None:
+    """It greets with the pictures that its environment hands out, and sends features once it knows the run's encoder."""
+    folder, env = RunFolder.open(run), make_env(TASK, 2)
+    assert not folder.spec.without_encoder().data_difference(env.spec.without_encoder())
+    larger = dataclasses.replace(env.spec, observation={**env.spec.observation, "eye": Entry((64, 64, 3), "uint8")})
+    assert "eye" in folder.spec.without_encoder().data_difference(larger.without_encoder())[0]
+    robot = Robot(env, env.spec, limits_for(TASK, env, Asked(), realtime=False), None, None, None)
+    seeing = _with_eyes(robot, _encoder_setting(folder))
+    assert seeing.spec.with_scales(folder.spec.scales()).hash == folder.spec.hash
+    observation = seeing.env.reset(seeds=[3, 4])
+    assert observation["eye"].dtype == np.int8 and "to_ball" not in observation
+    assert seeing.pictures()["eye"].shape == (32, 32, 3), "what people who watch get"
+    assert _with_eyes(robot, {}) is robot
+    env.close()
 
 
 # ---- looking
