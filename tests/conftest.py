@@ -24,6 +24,7 @@ SLOW = (
     "acting/test_camera_stream.py",
     "envs/test_served.py",
     "envs/test_registry.py::test_foreign_and_served_environments_need_no_mujoco",
+    "off_policy/test_hybrid.py",
     "data/test_demos.py::test_a_killed_recording_keeps_every_episode_that_was_added",
     "data/test_journal.py::test_a_killed_writer_loses_nothing_that_was_committed",
     "doctor/test_doctor_command.py",
