@@ -57,6 +57,7 @@ SLOW = (
     "envs/test_gear_pixels.py",
     "off_policy/test_eyes.py",
     "envs/test_registry.py::test_foreign_and_served_environments_need_no_mujoco",
+    "off_policy/test_hybrid.py",
     "data/test_demos.py::test_a_killed_recording_keeps_every_episode_that_was_added",
     "data/test_journal.py::test_a_killed_writer_loses_nothing_that_was_committed",
     "doctor/test_doctor_command.py",

@@ -1,5 +1,6 @@
 """One vector, named parts: every number has one place and one range."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -78,6 +79,19 @@ def test_a_hand_at_rest_commands_rest_and_pushing_the_gripper_chooses() -> None:
     np.testing.assert_allclose(LAYOUT.from_axes(np.array([0.5, -2.0, 0.0, 1.0])), [0.5, -1.0, 0.0, 2.0])
     np.testing.assert_allclose(LAYOUT.from_axes(np.array([0.0, 0.0, 0.0, -0.6])), [0, 0, 0, 0])
     np.testing.assert_allclose(LAYOUT.blend(0.25, np.array([1.0, 1, 1, 2]), np.array([0.0, 0, 0, 0])), [0.25, 0.25, 0.25, 2.0])
+
+
+def test_an_absolute_command_stays_where_it_stands_and_its_spec_says_so() -> None:
+    spec = dataclasses.replace(SPEC, action=(Continuous("arm", 1), Continuous("gripper", 1, stands_at=1.0)))
+    layout = ActionLayout.of(spec)
+    np.testing.assert_array_equal(layout.rest, [0, 1])
+    carried = np.array([0.3, -0.8], np.float32)
+    np.testing.assert_allclose(layout.still(carried), [0, -0.8])
+    np.testing.assert_allclose(layout.from_axes(np.array([0.2, 0.4]), carried), [0.2, -0.8])  # less than half a press
+    np.testing.assert_allclose(layout.from_axes(np.array([0.2, 0.7]), carried), [0.2, 1.0])
+    assert Spec.from_json(spec.to_json()).action == spec.action
+    plain = dataclasses.replace(spec, action=(Continuous("arm", 1), Continuous("gripper", 1)))
+    assert plain.hash == spec.hash, "it does not change what the numbers mean to a policy"
 
 
 def test_random_actions_take_every_choice_and_leave_continuous_streams_as_they_were() -> None:

@@ -93,14 +93,17 @@ class ActionLayout:
             if isinstance(part, Discrete):
                 high[columns], rest[columns], scales[columns] = len(part.choices) - 1, part.rest, 1.0
             else:
-                low[columns], high[columns], scales[columns] = -1.0, 1.0, part.scales()
+                low[columns], high[columns], scales[columns], rest[columns] = -1.0, 1.0, part.scales(), part.stands_at or 0.0
         self.low, self.high = low, high
         self.rest = rest.astype(np.float32)
-        """No motion: 0 on every axis, and each discrete part's choice of rest."""
+        """No motion when an episode begins: 0 on every axis that moves, and each discrete part's choice of rest."""
         self.scales = scales.astype(np.float32)
         """What 1 does, in the unit of the part; 1 for a choice."""
         self.is_discrete = np.concatenate([np.full(part.size, isinstance(part, Discrete)) for part in self.parts] or [np.zeros(0, bool)])
         self.all_continuous = not self.is_discrete.any()
+        absolute = [isinstance(part, Continuous) and part.stands_at is not None for part in self.parts]
+        self.stays = np.repeat(absolute, [part.size for part in self.parts]).astype(bool)
+        """Columns that a hand at rest leaves where they stand."""
 
     @classmethod
     def of(cls, spec: Spec) -> ActionLayout:
@@ -182,13 +185,20 @@ class ActionLayout:
             drawn = np.where(self.is_discrete, np.minimum(choices, self.high), drawn)
         return drawn.astype(np.float32)
 
-    def from_axes(self, axes: np.ndarray) -> np.ndarray:
-        """What a hand commands, `(size,)` in [-1, 1] each: an axis as it is; beyond a half, the next or the last choice from rest."""
+    def still(self, standing: np.ndarray) -> np.ndarray:
+        """No motion after the action `standing`."""
+        return np.where(self.stays, standing, self.rest).astype(np.float32)
+
+    def from_axes(self, axes: np.ndarray, standing: np.ndarray | None = None) -> np.ndarray:
+        """What a hand commands, `(size,)` in [-1, 1] each: an axis as it is; beyond a half, the next or the last choice from rest, and one
+        end or the other of an absolute command, which otherwise stays as it is in the action `standing`."""
         clipped = np.clip(axes, -1.0, 1.0)
-        if self.all_continuous:
+        if self.all_continuous and not self.stays.any():
             return clipped
-        pushed = np.clip(self.rest + np.sign(clipped) * (np.abs(clipped) > 0.5), self.low, self.high)
-        return np.where(self.is_discrete, pushed, clipped).astype(np.float32)
+        still, beyond = self.rest if standing is None else self.still(standing), np.abs(clipped) > 0.5
+        pushed = np.clip(self.rest + np.sign(clipped) * beyond, self.low, self.high)
+        ends = np.where(beyond, np.sign(clipped), still)
+        return np.where(self.is_discrete, pushed, np.where(self.stays, ends, clipped)).astype(np.float32)
 
     def blend(self, share: float, new: np.ndarray, old: np.ndarray) -> np.ndarray:
         """`share` of the new action and the rest of the old one; choices are the new ones."""

@@ -118,6 +118,9 @@ class Continuous:
     meaning: str = ""
     axes: tuple[str, ...] = ()
     """What each axis is called, where somebody named them; as prose, it does not count in the hash."""
+    stands_at: float | None = None
+    """For an absolute command, such as the width of a gripper, 0 is not "no motion": a hand at rest leaves it where it stands. Here is
+    where it stands when an episode begins. None: 0 is no motion."""
 
     def scales(self) -> np.ndarray:
         """The scale of every axis, `(size,)`."""
@@ -294,7 +297,8 @@ def _part_from_json(data: Mapping[str, Any]) -> ActionPart:
     if data["kind"] == "discrete":
         return Discrete(name, tuple(str(choice) for choice in data["choices"]), int(data["rest"]), meaning)
     axes = tuple(str(axis) for axis in data.get("axes", ()))
-    return Continuous(name, int(data["size"]), str(data["unit"]), _scale_from_json(data["scale"]), meaning, axes)
+    stands_at = None if data.get("stands_at") is None else float(data["stands_at"])
+    return Continuous(name, int(data["size"]), str(data["unit"]), _scale_from_json(data["scale"]), meaning, axes, stands_at)
 
 
 def _bounds_from_json(given: Any) -> Bounds:

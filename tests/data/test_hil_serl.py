@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tandem.data.demos import load_demos, read_demos
 from tandem.data.hil_serl import import_hil_serl
 from tandem.errors import DataError, FileMissing, FileUnreadable, InvalidTransition, SpecMismatch, TandemError, UnsafePickle
-from tandem.types import Entry
+from tandem.types import Discrete, Entry
 
 FLAT = dataclasses.replace(SPEC, observation={"state": Entry((5,))})
 
@@ -67,6 +67,20 @@ def test_a_file_of_any_protocol_is_read_as_it_was_written(tmp_path, protocol):
     assert [step.reward for step in first] == [0.0, 0.0, 1.0]
     assert [step.success for step in [*first, *second]] == [False, False, True, False, True]
     assert [(step.episode, step.step, step.seq) for step in [*first, *second]] == [(0, 0, 0), (0, 1, 1), (0, 2, 2), (1, 0, 3), (1, 1, 4)]
+
+
+def test_a_gripper_column_becomes_the_number_of_a_choice(tmp_path):
+    """-1 closes, 0 holds, 1 opens; a press of a person, 0.9 to 1, is rounded and not cut off to 0."""
+    spec = dataclasses.replace(SPEC, action=(*SPEC.action, Discrete("gripper", ("close", "hold", "open"), rest=1)))
+    values = [-1.0, -0.93, 0.0, 0.2, 0.95, 1.0]
+    records = [record(n, actions=np.array([0.5, -0.5, value], np.float32)) for n, value in enumerate(values)]
+    [steps] = import_hil_serl(write(tmp_path, [*records[:-1], records[-1] | {"dones": True}]), spec)
+    assert [step.action.tolist() for step in steps] == [[0.5, -0.5, choice] for choice in (0, 0, 1, 1, 2, 2)]
+    two = dataclasses.replace(spec, action=(*SPEC.action, Discrete("gripper", ("close", "open"))))
+    [steps] = import_hil_serl(write(tmp_path, [*records[:-1], records[-1] | {"dones": True}]), two)
+    assert [step.action[2] for step in steps] == [0, 0, 0, 1, 1, 1]
+    with pytest.raises(InvalidTransition, match="transition 0: the action has 2 in column 2, which is a discrete part of 3 choices"):
+        import_hil_serl(write(tmp_path, [last(0, actions=np.array([0.5, -0.5, 2.0], np.float32))]), spec)
 
 
 def test_masks_say_terminated_and_dones_without_them_say_truncated(tmp_path):

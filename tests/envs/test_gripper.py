@@ -32,8 +32,8 @@ def told(env: BatchEnv, column: float) -> np.ndarray:
 
 def test_an_action_has_the_part_of_its_mode() -> None:
     absolute, delta, choices = (Gripper(mode, GripperSettings(), 50, 0.1).part for mode in MODES)
-    assert isinstance(absolute, Continuous) and absolute.scale == pytest.approx(OPENING / 2)
-    assert isinstance(delta, Continuous) and delta.scale == pytest.approx(STRIDE)
+    assert isinstance(absolute, Continuous) and absolute.scale == pytest.approx(OPENING / 2) and absolute.stands_at == 1.0
+    assert isinstance(delta, Continuous) and delta.scale == pytest.approx(STRIDE) and delta.stands_at is None
     assert isinstance(choices, Discrete) and choices.choices == ("close", "hold", "open") and choices.choices[choices.rest] == "hold"
 
 

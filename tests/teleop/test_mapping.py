@@ -111,3 +111,26 @@ def test_another_file_is_followed(tmp_path: Path) -> None:
     np.testing.assert_allclose(mine.axes_from_keys({"KeyW"}), [0, 0, -0.6, 0, 0, 0], atol=1e-6)
     with pytest.raises(FileMissing, match=r"no mapping file .*none\.toml"):
         Mapping.load(axis_names(6), tmp_path / "none.toml")
+
+
+def test_a_gripper_opens_and_closes_fully_also_in_fine_mode() -> None:
+    mapping = Mapping.load(("x", "y", "z", "gripper"))
+    np.testing.assert_allclose(mapping.axes_from_keys({"KeyO", "KeyW"}), [0.6, 0, 0, 1.0], atol=1e-6)
+    np.testing.assert_allclose(mapping.axes_from_keys({"KeyL", "KeyW", "ShiftLeft"}), [0.15, 0, 0, -1.0], atol=1e-6)
+
+
+def test_the_buttons_of_a_spacemouse_move_a_gripper_and_give_commands_where_there_is_none() -> None:
+    still: dict[str, float] = dict.fromkeys(("x", "y", "z", "roll", "pitch", "yaw"), 0.0)
+    hand, arm = Mapping.load(("x", "y", "z", "gripper")), Mapping.load(("x", "y", "z"))
+    np.testing.assert_array_equal(hand.axes_from_spacemouse(still, [1, 0]), [0, 0, 0, -1])
+    np.testing.assert_array_equal(hand.axes_from_spacemouse(still, [0, 1]), [0, 0, 0, 1])
+    assert hand.button_commands("spacemouse", [1, 1]) == set()
+    assert arm.button_commands("spacemouse", [1, 0]) == {"success"} and not arm.axes_from_spacemouse(still, [1, 0]).any()
+    assert not [row for row in hand.table() if row["device"] == "spacemouse button" and row["does"] == "success"]
+
+
+def test_a_file_from_before_the_buttons_of_a_spacemouse_is_read(tmp_path: Path) -> None:
+    text = DEFAULT.read_text()
+    start, end = text.index("[spacemouse_buttons]"), text.index("[spacemouse_commands]")
+    (tmp_path / "mine.toml").write_text(text[:start] + text[end:])
+    assert Mapping.load(("x", "gripper"), tmp_path / "mine.toml").button_commands("spacemouse", [1]) == {"success"}

@@ -168,3 +168,24 @@ def test_a_new_episode_begins_without_the_smoothness_of_the_last(clock: Clock) -
     operator.let_go("page-1")
     operator.reset()
     assert operator.decide(SEEN, POLICY)[0] is POLICY
+
+
+def test_a_hand_that_rests_leaves_a_gripper_as_it_is_whatever_happens_to_the_hand(clock: Clock) -> None:
+    """Of an absolute gripper 0 is half open: a person who takes over while the policy carries something must not drop it."""
+    layout = ActionLayout([Continuous("arm", 2), Continuous("gripper", 1, stands_at=1.0)])
+    operator = Steering(layout, clock=clock)
+    carrying = np.array([0.5, 0.5, -0.9], np.float32)
+    operator.decide(SEEN, carrying)
+    operator.take("page-1")
+
+    def does(*axes: float) -> list[float]:
+        operator.steer("page-1", axes, clock.now)
+        return operator.decide(SEEN, carrying)[0].tolist()
+
+    assert does(0, 0, 0) == pytest.approx([0, 0, -0.9]), "as the policy held it"
+    assert does(0.25, 0, 1.0) == [0.25, 0, 1.0], "opened by a press"
+    assert does(0, 0, 0) == [0, 0, 1.0] and does(0, 0, -1.0) == [0, 0, -1.0] and does(0, 0.25, 0) == [0, 0.25, -1.0]
+    clock.now += LOST_S + 0.01
+    assert operator.decide(SEEN, POLICY)[0].tolist() == [0, 0, -1.0], "a lost hand drops nothing"
+    operator.reset()
+    assert operator.decide(SEEN, POLICY)[0].tolist() == [0, 0, 1.0], "an episode begins with the gripper released"

@@ -41,7 +41,7 @@ MARGIN = 0.2
 """By how much a choice that was shown should be better than the others, in units of the range of returns: what a demonstration is worth
 where it begins (`off_policy/horizon.py`)."""
 PREFIX = "grasp/"
-"""Of the names of its arrays among those of a policy."""
+"""How the names of its arrays begin among those of a policy."""
 CLONE_RATE, CLONE_BATCH = 1e-3, 256
 Info = dict[str, Array]
 

@@ -27,6 +27,7 @@ import numpy as np
 
 from tandem.data.validation import Validator
 from tandem.errors import DataError, FileMissing, FileUnreadable, InvalidTransition, SpecMismatch, UnsafePickle
+from tandem.layouts import ActionLayout
 from tandem.types import Continuous, Entry, Observation, Spec, Transition
 
 MAX_PICKLE_BYTES = 4 * 2**30
@@ -273,9 +274,10 @@ def _transition(record: Mapping[str, Any], spec: Spec, source: str, seq: int, ep
     infos = infos if isinstance(infos, dict) else {}
     intervened = infos.get("intervene_action") is not None
     terminated, reward = not _number(record["masks"]), _number(record["rewards"])
+    action = _fitted(_array(infos["intervene_action"] if intervened else record["actions"]), Entry((spec.action_dim,)))
     return Transition(
         observation=_observation(record["observations"], spec),
-        action=_fitted(_array(infos["intervene_action"] if intervened else record["actions"]), Entry((spec.action_dim,))),
+        action=_with_choices(action, ActionLayout.of(spec)),
         reward=reward,
         next_observation=_observation(record["next_observations"], spec),
         terminated=terminated,
@@ -287,6 +289,25 @@ def _transition(record: Mapping[str, Any], spec: Spec, source: str, seq: int, ep
         source=source,
         seq=seq,
     )
+
+
+def _with_choices(action: np.ndarray, layout: ActionLayout) -> np.ndarray:
+    """hil-serl's gripper column, from -1 (close) over 0 (hold) to 1 (open), as the number of the choice; of two choices, by its sign.
+
+    Rounded and not cut off: a person's press is stored as 0.9 to 1, and would become "hold".
+    """
+    if layout.all_continuous or action.shape != layout.shape:
+        return action
+    choices = action.copy()
+    for column in np.flatnonzero(layout.is_discrete):
+        value, count = float(action[column]), int(layout.high[column]) + 1
+        if not abs(value) <= 1 or count not in (2, 3):
+            raise ValueError(
+                f"the action has {value:g} in column {column}, which is a discrete part of {count} choices; hil-serl's gripper has -1 "
+                f"(close), 0 (hold) and 1 (open), for a part of three choices, or of two without hold"
+            )
+        choices[column] = np.rint(value) + 1 if count == 3 else float(value > 0)
+    return choices
 
 
 def _observation(value: Any, spec: Spec) -> Observation:

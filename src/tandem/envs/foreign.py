@@ -1,5 +1,7 @@
 """Any Gymnasium environment with Box actions, behind the same interfaces as our tasks: dict observations, actions in [-1, 1], a Spec.
 
+Actions that are a Dict or Tuple of Box and Discrete are in `foreign_actions.py`.
+
 Everything that such an environment returns is checked: an observation of another shape than declared, or a reward or an end of the
 episode that is not one value per environment, is an error. Without the check they would be broadcast, and trained on.
 """
@@ -22,13 +24,14 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from tandem.envs import foreign_actions
 from tandem.envs.declared import ATTRIBUTE, Declaration, declaration
 from tandem.envs.physics import GymnasiumPhysics, Physics, camera_names
 from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task_env import Capabilities, HaltPlan
 from tandem.errors import ConfigError, EnvironmentFailed, RenderingUnavailable, TandemError
 from tandem.layouts import ActionLayout
-from tandem.types import Continuous, Entry, Observation, Spec, Step, Symmetry, bounds
+from tandem.types import ActionPart, Continuous, Entry, Observation, Spec, Step, Symmetry, bounds
 
 if TYPE_CHECKING:
     import mujoco
@@ -41,8 +44,7 @@ FALLBACK_STEPS = 1000
 
 def spec_of(name: str, env: gymnasium.Env | VectorEnv, observation: gymnasium.Space, action: gymnasium.Space) -> Spec:
     """What a foreign environment shows and takes; scales are 1, for nobody knows its units."""
-    if not isinstance(action, gymnasium.spaces.Box) or len(action.shape) != 1 or not np.isfinite([action.low, action.high]).all():
-        raise ConfigError(f"environment '{name}' takes {action}; Tandem needs a flat, bounded Box of continuous actions")
+    parts = _parts_of(name, action)
     entries = observation.spaces if isinstance(observation, gymnasium.spaces.Dict) else {"state": observation}
     for key, space in entries.items():
         if not isinstance(space, gymnasium.spaces.Box):
@@ -51,10 +53,21 @@ def spec_of(name: str, env: gymnasium.Env | VectorEnv, observation: gymnasium.Sp
     return Spec(
         task=name,
         observation={key: _entry_of(space) for key, space in entries.items() if isinstance(space, gymnasium.spaces.Box)},
-        action=(Continuous("action", action.shape[0], scale=tuple(float(s) for s in (action.high - action.low) / 2)),),
+        action=parts,
         control_hz=float(env.metadata.get("render_fps", 10)),
         max_episode_steps=declared or FALLBACK_STEPS,
     )
+
+
+def _parts_of(name: str, action: gymnasium.Space) -> tuple[ActionPart, ...]:
+    if isinstance(action, (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)):
+        return foreign_actions.parts_of(name, action)
+    if not isinstance(action, gymnasium.spaces.Box) or len(action.shape) != 1 or not np.isfinite([action.low, action.high]).all():
+        raise ConfigError(
+            f"environment '{name}' takes {action}; Tandem needs a flat, bounded Box of continuous actions, or a Dict or Tuple of such "
+            f"Boxes and Discretes"
+        )
+    return (Continuous("action", action.shape[0], scale=tuple(float(s) for s in (action.high - action.low) / 2)),)
 
 
 def _entry_of(space: gymnasium.spaces.Box) -> Entry:
@@ -154,11 +167,19 @@ def to_unit(action: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray
 
 
 def _action_range(space: gymnasium.Space) -> tuple[np.ndarray, np.ndarray]:
-    assert isinstance(space, gymnasium.spaces.Box)  # `spec_of` has refused everything else
+    if not isinstance(space, gymnasium.spaces.Box):
+        raise ConfigError(f"many environments at once, as PPO steps them, take a Box of continuous actions; got {space}")
     return space.low, space.high
 
 
-def _executed(name: str, info: dict[str, Any], low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray | None, bool]:
+def _taken(space: gymnasium.Space, layout: ActionLayout, action: np.ndarray) -> Any:
+    """What one environment gets for one action."""
+    if isinstance(space, (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)):
+        return foreign_actions.to_space(space, layout, action)
+    return from_unit(action, *_action_range(space))
+
+
+def _executed(name: str, info: dict[str, Any], space: gymnasium.Space, layout: ActionLayout) -> tuple[np.ndarray | None, bool]:
     """The action that was executed in place of the one asked for, in the agent's units, and whether a person chose it.
 
     This is the one place that knows how environments report it, in their own units: `intervene_action` (hil-serl: a person on the
@@ -166,6 +187,9 @@ def _executed(name: str, info: dict[str, Any], low: np.ndarray, high: np.ndarray
     """
     for key in ("intervene_action", "executed_action"):
         if info.get(key) is not None:
+            if isinstance(space, (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)):
+                return foreign_actions.to_vector(name, space, layout, info[key]), key == "intervene_action"
+            low, high = _action_range(space)
             reported = np.asarray(info[key], float)
             _require(name, f"info['{key}']", reported, low.shape)
             return to_unit(reported, low, high), key == "intervene_action"
@@ -209,8 +233,7 @@ class GymnasiumEnv:
         self._envs, self.num_envs = list(envs), len(envs)
         self._declared = declaration_of(name, first)
         self.spec: Spec = self._declared.applied(spec_of(name, first, first.observation_space, first.action_space))
-        self._low, self._high = _action_range(first.action_space)
-        self._layout = ActionLayout.of(self.spec)
+        self._space, self._layout = first.action_space, ActionLayout.of(self.spec)
         self._halts = _halts_of(envs)
         model = _mujoco_of(first)
         real = first.metadata.get("clock") == "real"
@@ -247,14 +270,14 @@ class GymnasiumEnv:
         reward, executed = np.zeros(self.num_envs), asked.astype(np.float32)
         terminated, truncated, success, reported, intervened = (np.zeros(self.num_envs, bool) for _ in range(5))
         for row in np.flatnonzero(~self._standing).tolist():
-            raw = from_unit(asked[row], self._low, self._high)
+            raw = _taken(self._space, self._layout, asked[row])
             with in_environment(self.spec.task, "step()"):
                 observation, gained, terminated_now, truncated_now, info = self._envs[row].step(raw)
             _require_step(self.spec.task, gained, terminated_now, truncated_now, ())
             self._keep(row, observation)
             reward[row], terminated[row], truncated[row] = float(gained), bool(terminated_now), bool(truncated_now)
             success[row] = self._succeeded(info)
-            instead, intervened[row] = _executed(self.spec.task, info, self._low, self._high)
+            instead, intervened[row] = _executed(self.spec.task, info, self._space, self._layout)
             if instead is not None:
                 executed[row], reported[row] = instead, True
             self._age[row] += 1

@@ -76,7 +76,8 @@ class Gripper:
             return Discrete("gripper", ("close", "hold", "open"), rest=1, meaning="where the fingers go; hold: where they were going")
         scale = self.settings.opening / 2 if self.mode == "absolute" else 2 * self._stride
         meaning = "width to go to: -1 closed, 1 open" if self.mode == "absolute" else "step of the commanded width"
-        return Continuous("gripper", 1, unit="m", scale=scale, meaning=meaning)
+        stands_at = 1.0 if self.mode == "absolute" else None  # open, as `open` leaves it
+        return Continuous("gripper", 1, unit="m", scale=scale, meaning=meaning, stands_at=stands_at)
 
     @property
     def entry(self) -> Entry:

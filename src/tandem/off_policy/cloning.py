@@ -96,9 +96,9 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
 
 
 def _without_returns(observations: np.ndarray, actions: np.ndarray) -> Batch:
-    """Demonstrations of which only the actions count."""
-    none, unknown = np.zeros(len(actions), np.float32), np.full(len(actions), -np.inf, np.float32)
-    return Batch(observations, actions, none, none, observations, bounds=unknown, switches=none, switches_ahead=none)
+    """Demonstrations of which only the actions count: what was shown is worth 0 everywhere, and everything else less."""
+    none = np.zeros(len(actions), np.float32)
+    return Batch(observations, actions, none, none, observations, bounds=none, switches=none, switches_ahead=none)
 
 
 def clone_to_start_from(config: TrainConfig, agent: SAC, demos: Replay) -> PolicySnapshot:

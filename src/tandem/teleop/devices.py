@@ -76,8 +76,11 @@ class SpaceMouse:
             self._look_again()
         state, down, now = *self._newest(), self._clock()
         six = {name: float(getattr(state, name)) for name in ("x", "y", "z", "roll", "pitch", "yaw")}
-        axes = self._mapping.axes_from_spacemouse(six)
-        if np.any(axes):
+        buttons = [float(button) for button in state.buttons]
+        axes = self._mapping.axes_from_spacemouse(six, buttons)
+        if np.any(axes) and not np.any(self._mapping.axes_from_spacemouse(six)):
+            self._moved_at = max(self._moved_at, self._heard_at)  # a button: one that is held sends no packets, and is no motion
+        elif np.any(axes):
             # While it is deflected it sends packets all the time. If they stop, it was unplugged, and must not move the robot for ever.
             if now - self._heard_at > LOST_S:
                 self._device = None

@@ -21,7 +21,9 @@ from tandem.teleop.axes import AXES
 DEFAULT = Path(__file__).with_name("mapping.toml")
 COMMANDS = ("take", "success", "failure", "discard", "pause", "stop")
 """Commands that a key or a button can give besides motion."""
-_INPUTS = ("keys", "pad_axes", "pad_buttons", "spacemouse")
+_INPUTS = ("keys", "pad_axes", "pad_buttons", "spacemouse", "spacemouse_buttons")
+_OPTIONAL = "spacemouse_buttons"
+"""A file that was written before there was this table has none."""
 _COMMAND_TABLES = ("key_commands", "pad_commands", "spacemouse_commands")
 _NUMBERS = {"speed": (0.0, 1.0), "fine_speed": (0.0, 1.0), "dead_zone": (0.0, 0.9), "turn": (-360.0, 360.0)}
 
@@ -61,10 +63,10 @@ class Mapping:
         return self._sum([*sticks, *pressed], turn)
 
     def axes_from_spacemouse(self, six: Map[str, float], buttons: Sequence[float] = (), turn: float | None = None) -> np.ndarray:
-        """The six axes of a SpaceMouse by name."""
-        del buttons
-        table = self.tables["spacemouse"]
-        return self._sum([(table[name], self._alive(value)) for name, value in six.items() if name in table], turn)
+        """The six axes of a SpaceMouse by name, and its buttons."""
+        table, by_button = self.tables["spacemouse"], self.tables["spacemouse_buttons"]
+        pressed = [(by_button[str(i)], float(v)) for i, v in enumerate(buttons) if str(i) in by_button]
+        return self._sum([*((table[name], self._alive(value)) for name, value in six.items() if name in table), *pressed], turn)
 
     # ---- the rest
 
@@ -75,14 +77,20 @@ class Mapping:
         )
 
     def button_commands(self, device: str, buttons: Sequence[float]) -> set[str]:
-        """The commands of the buttons that are down; `device` is pad or spacemouse."""
-        return {name for i, name in self.tables[f"{device}_commands"].items() if int(i) < len(buttons) and float(buttons[int(i)]) > 0.5}
+        """The commands of the buttons that are down; `device` is pad or spacemouse. A button that moves an axis of this action gives
+        none."""
+        moves = {i for i, does in self.tables[f"{device}_buttons"].items() if does[1:] in self.axes}
+        table = {int(i): name for i, name in self.tables[f"{device}_commands"].items() if i not in moves}
+        return {name for i, name in table.items() if i < len(buttons) and float(buttons[i]) > 0.5}
 
     def table(self) -> list[dict[str, str]]:
         """For the help on a page: which input does what."""
         rows = []
+        moves = {i for i, does in self.tables["spacemouse_buttons"].items() if does[1:] in self.axes}
         for table in (*_INPUTS, *_COMMAND_TABLES):
             for name, does in self.tables[table].items():
+                if table == "spacemouse_commands" and name in moves:
+                    continue
                 if does in ("fine", "hold", *COMMANDS) or does[1:] in self.axes:
                     rows.append({"device": _DEVICES[table], "input": name, "does": does})
         return rows
@@ -98,7 +106,10 @@ class Mapping:
         for does, value in inputs:
             if does[1:] in self.axes:
                 action[self.axes.index(does[1:])] += value if does[0] == "+" else -value
-        return np.clip(speed * self._turned(np.clip(action, -1, 1), self.turn if turn is None else turn), -1, 1).astype(np.float32)
+        moved = speed * self._turned(np.clip(action, -1, 1), self.turn if turn is None else turn)
+        if "gripper" in self.axes:  # a button: half a press would be none, and there is no fine closing
+            moved[self.axes.index("gripper")] = action[self.axes.index("gripper")]
+        return np.clip(moved, -1, 1).astype(np.float32)
 
     def _turned(self, action: np.ndarray, degrees: float) -> np.ndarray:
         """From the person's horizontal axes to the action's."""
@@ -118,6 +129,7 @@ _DEVICES = {
     "pad_buttons": "gamepad button",
     "pad_commands": "gamepad button",
     "spacemouse": "spacemouse",
+    "spacemouse_buttons": "spacemouse button",
     "spacemouse_commands": "spacemouse button",
 }
 
@@ -128,6 +140,7 @@ _NUMBERED = ("pad_axes", "pad_buttons", "pad_commands", "spacemouse_commands")
 
 def _checked(given: dict[str, Any], file: Path) -> dict[str, Any]:
     """The settings and tables of a mapping file; unknown and missing ones are named."""
+    given = {_OPTIONAL: {}, **given}
     unknown = set(given) - set(_NUMBERS) - set(_INPUTS) - set(_COMMAND_TABLES)
     missing = (set(_NUMBERS) | set(_INPUTS) | set(_COMMAND_TABLES)) - set(given)
     if unknown or missing:

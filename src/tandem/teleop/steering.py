@@ -82,11 +82,13 @@ class Steering:
     _heard_at: float = 0.0
     _last: np.ndarray = field(init=False)
     """What the hand did last."""
+    _standing: np.ndarray = field(init=False)
+    """The last action, of the policy or of a person: a hand that rests leaves a gripper as it is."""
     _since_release: int = SMOOTH_STEPS
 
     def __post_init__(self) -> None:
         self._axes = np.zeros(self.layout.size, np.float32)
-        self._last = self.layout.rest.copy()
+        self._last = self._standing = self.layout.rest.copy()
 
     @property
     def held(self) -> bool:
@@ -178,16 +180,22 @@ class Steering:
 
     def reset(self) -> None:
         self._since_release = SMOOTH_STEPS
+        self._standing = self.layout.rest.copy()
         self.inner.reset()
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
         """The hand's action while it holds, none while it is lost, else what `inner` decides."""
+        action, by_human = self._decided(observation, proposed)
+        self._standing = action
+        return action, by_human
+
+    def _decided(self, observation: Observation, proposed: np.ndarray | None) -> tuple[np.ndarray, bool]:
         self.watch_hand()
         if self.state == "held":
-            self.who, self._last = "person", self.layout.from_axes(self._axes)
+            self.who, self._last = "person", self.layout.from_axes(self._axes, self._standing)
             return self._last, True
         if self.state in ("lost", "stranded"):
-            self.who, self._last = "nobody", self.layout.rest.copy()
+            self.who, self._last = "nobody", self.layout.still(self._standing)
             return self._last, False
         action, by_script = self.inner.decide(observation, proposed)
         self.who = "script" if by_script else "policy"

@@ -9,6 +9,7 @@ import numpy as np
 from tandem.doctor import limits
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Share
 from tandem.doctor.records import Records
+from tandem.layouts import ActionLayout
 
 
 def critic_diverged(records: Records) -> Finding | None:
@@ -61,8 +62,13 @@ def temperature_runaway(records: Records) -> Finding | None:
     return Finding("temperature_runaway", WARNING, {"temperature": float(values[-1]), "initial": first})
 
 
+def _axes(records: Records) -> int:
+    """Columns of the action that have an entropy: its axes, not its choices."""
+    return int((~ActionLayout.of(records.spec).is_discrete).sum())
+
+
 def entropy_collapsed(records: Records) -> Finding | None:
-    values, size = records.newest("actor/entropy", 10), records.spec.action_dim
+    values, size = records.newest("actor/entropy", 10), _axes(records)
     target = records.setting("target_entropy")
     target = -size / 2 if target is None else target
     if not len(values) or records.clocks.learner_step < 500 or not float(values.max()) < target - limits.ENTROPY_BELOW * size:
@@ -73,7 +79,7 @@ def entropy_collapsed(records: Records) -> Finding | None:
 def entropy_high(records: Records) -> Finding | None:
     """The actions are still as random as uniform ones, late in training."""
     values = records.newest("actor/entropy", 10)
-    uniform = records.spec.action_dim * math.log(2)
+    uniform = _axes(records) * math.log(2)
     if (
         not len(values)
         or records.clocks.learner_step < 2 * limits.RECENT_STEPS
