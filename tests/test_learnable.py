@@ -23,7 +23,7 @@ QUIET = Display("quiet")
     ("task", "says"),
     [
         ("grasp", "discrete part 'gripper'"),
-        # RLPD would encode it, but not of this size; the others do not learn from pictures
+        # RLPD and cloning would encode it, but not of this size; PPO does not learn from pictures
         ("pictured", r"the image 'wrist' has the shape \(8, 8, 3\)|entry 'wrist' of 'pictured': its role is 'image'"),
     ],
 )
