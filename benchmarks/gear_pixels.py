@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,11 @@ import tyro
 from benchmarks.plots import success_curves
 from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import wilson
+from tandem.agents.bc import BCConfig
 from tandem.envs.gear_assembly.pixels import CAMERAS, SIZE, GearAssemblyPixels, pixel_expert
 from tandem.envs.registry import make_env, make_expert, register_task
 from tandem.envs.task import Rows
+from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
@@ -77,6 +80,18 @@ def learn(task: str, recipe: TrainConfig, seed: int, runs: Path, name: str, disp
     return summary, minutes
 
 
+def compared(
+    seed: int, recipe: TrainConfig, runs: Path, display: Display, quick: bool
+) -> Iterator[tuple[str, tuple[dict[str, Any], float]]]:
+    """What the cameras and the weights are worth: without either, and what the demonstrations alone give."""
+    yield "random_features", learn(TASK, replace(recipe, encoder="random-lite0"), seed, runs, "random_features", display, quick)
+    yield "blind", learn(BLIND, recipe, seed, runs, "blind", display, quick)
+    demos = tuple((runs / f"pixels_demos_{seed}").glob("*_demos_*.db"))
+    args = CloneArgs(TASK, demos, BCConfig(min_steps=200 if quick else 3000), seed=seed, final_episodes=2 if quick else 100)
+    summary = clone_demos(args, runs / "cloning", display)
+    yield "cloning", (summary | {"deterministic": summary["trained_long"]}, summary["minutes"])
+
+
 def steps_to_learn(run: Path) -> float:
     """Actor steps until the last 20 training episodes without help succeed as often as `LEARNED`; not a number if never."""
     for row in RunFolder.open(run).metrics():
@@ -101,7 +116,7 @@ def main(
         json: One JSON object instead of the table.
         runs: Folder for the runs.
         moved: Also learn with cameras, light and colours that change.
-        compare: Also learn with random weights and with pictures that show nothing.
+        compare: Also learn with random weights and with pictures that show nothing, and clone the demonstrations.
     """
     register_task(BLIND, Blind, "pictures that show nothing", rewards=("sparse",), expert=pixel_expert)
     runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
@@ -129,13 +144,9 @@ def main(
         "state_ratio": float(np.mean(ratios)),
         "gflops": gflops,
     }
-    same_time = replace(recipe, max_minutes=seen[0][1], stop_success=None)
     if compare:
-        for name, task, other in (
-            ("random_features", TASK, replace(same_time, encoder="random-lite0")),
-            ("blind", BLIND, same_time),
-        ):
-            summary, minutes = learn(task, other, seeds[0], runs, name, display, quick)
+        same_time = replace(recipe, max_minutes=seen[0][1], stop_success=None)
+        for name, (summary, minutes) in compared(seeds[0], same_time, runs, display, quick):
             row(name.replace("_", " "), summary, minutes)
             report.figures[f"{name}_success"] = summary["deterministic"]["success"]
     if moved:

@@ -24,7 +24,7 @@ LEARNERS = ("RLPD --sync", "RLPD", "PPO", "cloning")
     ("learner", "task", "says"),
     [
         ("PPO", "grasp", "discrete part 'gripper'"),
-        # RLPD would encode it, but not of this size; the others do not learn from pictures
+        # RLPD and cloning would encode it, but not of this size; PPO does not learn from pictures
         *(
             (learner, "pictured", r"the image 'wrist' has the shape \(8, 8, 3\)|entry 'wrist' of 'pictured': its role is 'image'")
             for learner in LEARNERS

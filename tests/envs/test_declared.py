@@ -196,7 +196,7 @@ def test_a_package_that_the_module_needs_is_named_and_not_the_path(here: Path, m
     [
         (
             "Pixels",
-            r"RLPD cannot learn from the observation entry 'pixels' of 'strange:Pixels-v0': its role is 'image' .*encodes first",
+            r"RLPD cannot learn from the observation entry 'pixels' of 'strange:Pixels-v0': its role is 'image' .*encode first",
         ),
         ("FloatPixels", r"RLPD cannot learn from the observation entry 'state' .*\(64, 64, 3\) float32 is that of a picture"),
     ],

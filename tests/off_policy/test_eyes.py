@@ -12,6 +12,7 @@ from tandem.acting.evaluate import evaluate
 from tandem.acting.eyes import EncodedEnv, Eyes
 from tandem.acting.limits import Asked, limits_for
 from tandem.acting.policy import act_with, load_any_policy, load_policy
+from tandem.agents.bc import BCConfig
 from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
@@ -19,6 +20,7 @@ from tandem.envs.reach import ReachExpert
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError, SpecMismatch
 from tandem.networks.encoders.encoder import Encoder
+from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.eyes import bytes_per_step, open_eyes, require_memory
 from tandem.off_policy.sync import train
@@ -207,6 +209,16 @@ def test_an_encoded_environment_goes_on_from_its_state(run: Path) -> None:
     other = env.step(np.full((2, 3), 0.5)).observation
     assert all(np.array_equal(one[name], other[name]) for name in env.spec.observation)
     env.close()
+
+
+def test_a_clone_sees_too_and_starts_a_run(demos: Path, tmp_path: Path) -> None:
+    """Demonstrations of three episodes are enough for its loss to fall, not for skill."""
+    args = CloneArgs(TASK, (demos,), BCConfig(eval_period=20, max_steps=60, min_steps=60, learning_rate=1e-3), (16, 16), final_episodes=1)
+    clone_demos(args, tmp_path / "clone", quiet())
+    losses = [row["bc/train_loss"] for row in RunFolder.open(tmp_path / "clone").metrics()]
+    assert losses[-1] < 0.7 * losses[0]
+    config = dataclasses.replace(SMALL, demos=(demos,), max_steps=1)
+    train(config, tmp_path / "next", quiet(), init_from=tmp_path / "clone")
 
 
 # ---- what is refused

@@ -12,8 +12,10 @@ belongs to.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -26,6 +28,12 @@ from tandem.agents.sac import new_actor, policy_parameters
 from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError, DataError
 from tandem.networks.mlp import TanhGaussian
+
+if TYPE_CHECKING:
+    from tandem.networks.heads import Seeing
+
+Seen = Any
+"""Observations `(N, D)`; with cameras also their features by name."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +86,29 @@ class Clone:
 
 
 def clone(
-    config: BCConfig, network: SACConfig, observations: np.ndarray, actions: np.ndarray, episodes: np.ndarray, seed: int = 0
+    config: BCConfig,
+    network: SACConfig,
+    observations: np.ndarray,
+    actions: np.ndarray,
+    episodes: np.ndarray,
+    seed: int = 0,
+    features: Mapping[str, np.ndarray] | None = None,
 ) -> Clone:
     """Learn from observations `(N, D)` and actions `(N, action_dim)`; `episodes` `(N,)` is the episode of each.
 
-    The network is the actor that SAC builds from `network`, so that `SAC.with_policy` can continue from here.
+    The network is the actor that SAC builds from `network`, so that `SAC.with_policy` can continue from here. With the `features` of
+    cameras, `(N, ...)` each by name, it has heads for them, which are trained with it.
     """
     held_out = validation_episodes(config, episodes, seed)
-    train, validation = ~np.isin(episodes, held_out), np.isin(episodes, held_out)
-    train_data = jnp.asarray(observations[train], jnp.float32), jnp.asarray(actions[train], jnp.float32)
-    validation_data = jnp.asarray(observations[validation], jnp.float32), jnp.asarray(actions[validation], jnp.float32)
 
+    def chosen(rows: np.ndarray) -> tuple[Seen, Array]:
+        flat = jnp.asarray(observations[rows], jnp.float32)
+        seen = (flat, {name: jnp.asarray(values[rows]) for name, values in features.items()}) if features else flat
+        return seen, jnp.asarray(actions[rows], jnp.float32)
+
+    train_data, validation_data = chosen(~np.isin(episodes, held_out)), chosen(np.isin(episodes, held_out))
     key, actor_key = jax.random.split(jax.random.PRNGKey(seed))
-    actor = with_std(new_actor(network, actor_key, observations.shape[1], actions.shape[1]), config.std)
+    actor = _new_clone(config, network, actor_key, observations, actions, features)
     optimiser_state = Adam(config.learning_rate).init(actor)
     best, best_step, train_losses, losses = actor, 0, [], [np.inf]
     step = 0
@@ -103,6 +121,23 @@ def clone(
             best, best_step = actor, step
         losses.append(float(loss))
     return Clone(policy_parameters(best), policy_parameters(actor), best_step, step, tuple(losses[1:]), tuple(train_losses))
+
+
+def _new_clone(
+    config: BCConfig,
+    network: SACConfig,
+    key: Array,
+    observations: np.ndarray,
+    actions: np.ndarray,
+    features: Mapping[str, np.ndarray] | None,
+) -> TanhGaussian | Seeing:
+    if not features:
+        return with_std(new_actor(network, key, observations.shape[1], actions.shape[1]), config.std)
+    from tandem.networks.heads import UNITS, Seeing, new_heads  # only those with cameras need it
+
+    seen = observations.shape[1] + UNITS * len(features)
+    heads = new_heads(jax.random.fold_in(key, 1), tuple((name, int(np.prod(features[name].shape[1:]))) for name in sorted(features)))
+    return Seeing(heads, with_std(new_actor(network, key, seen, actions.shape[1]), config.std))
 
 
 CLONE_RATE = 1e-3
@@ -141,28 +176,33 @@ def with_std(actor: TanhGaussian, std: float) -> TanhGaussian:
 @partial(jax.jit, static_argnums=0)
 def _train(
     config: BCConfig,
-    actor: TanhGaussian,
+    actor: TanhGaussian | Seeing,
     optimiser_state: AdamState,
-    train_data: tuple[Array, Array],
-    validation_data: tuple[Array, Array],
+    train_data: tuple[Seen, Array],
+    validation_data: tuple[Seen, Array],
     key: Array,
-) -> tuple[TanhGaussian, AdamState, Array, Array]:
+) -> tuple[TanhGaussian | Seeing, AdamState, Array, Array]:
     """`eval_period` updates, then a validation. Returns the losses of both.
 
     The head of the std is kept as it is: the loss has no gradient for it, but weight decay would move it.
     """
     adam = Adam(config.learning_rate, config.weight_decay)
 
-    def loss(actor: TanhGaussian, observations: Array, actions: Array) -> Array:
-        return cloning_mse(actor.mode(observations), actions)
+    def loss(actor: TanhGaussian | Seeing, seen: Seen, actions: Array) -> Array:
+        modes = actor.mode(seen) if isinstance(actor, TanhGaussian) else actor.values.mode(actor.see(*seen))
+        return cloning_mse(modes, actions)
 
-    def update(carry: tuple[TanhGaussian, AdamState], rows: Array) -> tuple[tuple[TanhGaussian, AdamState], Array]:
+    def log_std(actor: TanhGaussian | Seeing) -> Any:
+        return actor.log_std if isinstance(actor, TanhGaussian) else actor.values.log_std
+
+    def update(carry: tuple[Any, AdamState], rows: Array) -> tuple[tuple[Any, AdamState], Array]:
         actor, optimiser_state = carry
-        value, gradient = jax.value_and_grad(loss)(actor, train_data[0][rows], train_data[1][rows])
+        seen, actions = jax.tree.map(lambda array: array[rows], train_data)
+        value, gradient = jax.value_and_grad(loss)(actor, seen, actions)
         moved, optimiser_state = adam.step(actor, optimiser_state, gradient)
-        return (eqx.tree_at(lambda a: a.log_std, moved, actor.log_std), optimiser_state), value
+        return (eqx.tree_at(log_std, moved, log_std(actor)), optimiser_state), value
 
-    rows = jax.random.randint(key, (config.eval_period, config.batch_size), 0, len(train_data[0]))
+    rows = jax.random.randint(key, (config.eval_period, config.batch_size), 0, len(train_data[1]))
     (actor, optimiser_state), train_losses = jax.lax.scan(update, (actor, optimiser_state), rows)
     return actor, optimiser_state, train_losses.mean(), loss(actor, *validation_data)
 

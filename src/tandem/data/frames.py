@@ -30,7 +30,7 @@ from tandem.types import Entry, Observation, Spec, Transition
 DIGEST = 16
 """Bytes of the hash that stands for a picture."""
 _PNG_CHANNELS = (1, 3, 4)
-_LEVEL = 3
+_LEVEL = 6
 _RECENT = 64
 """Pictures that stay decoded: those of the step before are those of this one."""
 

@@ -45,8 +45,8 @@ CREATE TABLE IF NOT EXISTS discarded (source TEXT NOT NULL, episode INTEGER NOT 
 """
 CREATE_DISCARDED = _SCHEMA.strip().split(";\n")[-1].removesuffix(";")
 """The last statement of the schema: older journals get this table with their first discarded episode."""
-CREATE_FRAMES = "CREATE TABLE IF NOT EXISTS frames (digest BLOB PRIMARY KEY, codec TEXT NOT NULL, record BLOB NOT NULL) WITHOUT ROWID"
-"""Only journals of tasks with pictures have this table (`frames.py`)."""
+CREATE_FRAMES = "CREATE TABLE IF NOT EXISTS frames (digest BLOB PRIMARY KEY, codec TEXT NOT NULL, record BLOB NOT NULL)"
+"""Only journals of tasks with pictures have this table (`frames.py`). Without row numbers every picture would take whole pages."""
 
 
 class Meta(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import tyro
@@ -19,6 +19,7 @@ from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.files import private_files
 from tandem.layouts import ActionLayout, Layout
+from tandem.learnable import sees
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.run_spec import decide_spec
 from tandem.runs.checkpoint import write_policy
@@ -40,6 +41,8 @@ class CloneArgs:
     config: tyro.conf.OmitArgPrefixes[BCConfig] = field(default_factory=BCConfig)
     hidden: tuple[int, ...] = SACConfig.hidden
     """Units of the hidden layers; the same as in the run that it will start."""
+    encoder: Literal["efficientnet-lite0", "random-lite0"] = "efficientnet-lite0"
+    """Frozen network that turns pictures into features, for tasks with cameras."""
     seed: int = 0
     """Random seed for the network, the batches and the choice of validation episodes."""
     final_episodes: int = 100
@@ -57,9 +60,14 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
     """Write two policies to one run folder: `best` predicts held-out episodes best, `latest` was trained to the last step."""
     if not args.demos:
         raise ConfigError("nothing to clone: give --demos FILE")
-    spec = spec_for(args.task)
+    spec, demos, encoder = spec_for(args.task), args.demos, None
+    if sees(spec):
+        from tandem.off_policy.eyes import encoded_demos  # only tasks with cameras need it
+
+        encoder, demos = encoded_demos(spec, args.demos, None, args.encoder, display.say)
+        spec = encoder.spec(spec)
     require_learnable(spec)
-    spec, steps = decide_spec(spec, args.demos, say=display.say)
+    spec, steps = decide_spec(spec, demos, say=display.say)
     names = {name: number for number, name in enumerate(dict.fromkeys((step.source, step.episode) for step in steps))}
     observations = Layout(spec).flatten({name: np.stack([step.observation[name] for step in steps]) for name in spec.observation})
     actions, layout = np.stack([step.action for step in steps]), ActionLayout.of(spec)
@@ -68,7 +76,8 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
     run = RunFolder.create(path, "bc", args, spec)
     display.say(f"cloning {len(steps):,} steps of {len(names)} episodes")
     network = SACConfig(hidden=args.hidden)
-    result = clone(args.config, network, observations, actions[:, ~layout.is_discrete], episodes, args.seed)
+    features = {name: np.stack([step.observation[name] for step in steps]) for name in Layout(spec).raw_names}
+    result = clone(args.config, network, observations, actions[:, ~layout.is_discrete], episodes, args.seed, features)
     grasp = agent_for(network, spec).grasp
     for number, (train_loss, validation_loss) in enumerate(zip(result.train_losses, result.validation_losses, strict=True), start=1):
         clocks = Clocks(learner_step=number * args.config.eval_period, actor_step=0, policy_version=0)
@@ -79,8 +88,9 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
         (run.best_policy, "deterministic", result.best, result.best_step),
         (run.latest_policy, "trained_long", result.last, result.last_step),
     ):
-        choices = {} if grasp is None else grasp.cloned(_without_returns(observations, actions), step, args.seed)
-        snapshot = PolicySnapshot(run.next_version(), step, parameters | choices)
+        further = {} if grasp is None else grasp.cloned(_without_returns(observations, actions), step, args.seed)
+        further |= {} if encoder is None else encoder.arrays()
+        snapshot = PolicySnapshot(run.next_version(), step, parameters | further)
         write_policy(file, snapshot, spec, learned_by="bc")
         if args.final_episodes:
             summary[key] = describe(evaluate(args.task, act_with(snapshot, spec), seeds), spec)

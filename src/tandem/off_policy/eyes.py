@@ -22,7 +22,7 @@ from tandem.acting.policy import load_policy
 from tandem.data.demos import load_demos
 from tandem.data.frames import pictures_of
 from tandem.data.journal import Journal
-from tandem.errors import ConfigError
+from tandem.errors import ConfigError, FileMissing
 from tandem.networks.encoders.efficientnet import SHA256
 from tandem.networks.encoders.encoder import COMPONENTS, Encoder, TrunkName, fit_encoder, require_picture
 from tandem.off_policy.config import TrainConfig
@@ -38,15 +38,14 @@ def open_eyes(
     """The encoder of a run, and its settings with encoded demonstrations. `spec` is the environment's."""
     if resume:
         return Encoder.read(RunFolder(run).encoder_file), config  # its demonstrations are encoded already
-    for name, entry in pictures_of(spec).items():
-        require_picture(name, entry)
+    _require_pictures(spec)
     encoder = None if init_from is None else Encoder.from_arrays(load_policy(init_from)[0].parameters)
     if not config.demos and encoder is None:
         raise ConfigError(
             f"'{spec.task}' has cameras ({', '.join(pictures_of(spec))}), and their encoder is fitted on demonstrations: give --demos FILE "
             f"or --scripted-demos 25"
         )
-    encoder, encoded = _encoded(spec, config.demos, encoder, config.encoder, say)
+    encoder, encoded = encoded_demos(spec, config.demos, encoder, config.encoder, say)
     require_memory(encoder.spec(spec), config, say)
     if config.clone_steps:
         say("the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away")
@@ -54,8 +53,11 @@ def open_eyes(
     return encoder, dataclasses.replace(config, demos=encoded)
 
 
-def _encoded(spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: TrunkName, say: Say) -> tuple[Encoder, tuple[Path, ...]]:
+def encoded_demos(
+    spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: TrunkName, say: Say
+) -> tuple[Encoder, tuple[Path, ...]]:
     """The encoder, and a file of the same steps seen through it; made once."""
+    _require_pictures(spec)
     if not files:
         assert encoder is not None
         return encoder, ()
@@ -74,9 +76,16 @@ def _encoded(spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: 
     return encoder, (steps_file,)
 
 
+def _require_pictures(spec: Spec) -> None:
+    for name, entry in pictures_of(spec).items():
+        require_picture(name, entry)
+
+
 def _key(files: Sequence[Path], how: str) -> str:
     digest = hashlib.sha256(f"{how} {SHA256} {COMPONENTS}".encode())
     for file in files:
+        if not file.is_file():
+            raise FileMissing(f"there is no file of demonstrations {file} (looked in {file.absolute().parent})")
         digest.update(file.read_bytes())
     return digest.hexdigest()[:12]
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tandem.acting.actor import Actor
 from tandem.acting.operators import DEVICES, make_operators
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_env
-from tandem.envs.task_env import ending
+from tandem.envs.task_env import TaskEnv, ending
 from tandem.errors import ConfigError
 from tandem.files import private_files
 from tandem.learnable import sees
@@ -33,20 +33,18 @@ from tandem.runs.loggers import WandB
 from tandem.runs.stopping import interruptible
 from tandem.types import PolicySnapshot, Spec
 
+if TYPE_CHECKING:
+    from tandem.networks.encoders.encoder import Encoder
+
 
 @private_files()
 def train(
     config: TrainConfig, path: Path, display: Display, *, resume: bool = False, init_from: Path | None = None, watch: Watch | None = None
 ) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
-    env = make_env(config.task, config.num_envs)
-    encoder = None
+    env, encoder = make_env(config.task, config.num_envs), None
     if sees(env.spec):
-        from tandem.acting.eyes import EncodedEnv  # only runs with cameras need it
-        from tandem.off_policy.eyes import open_eyes
-
-        encoder, config = open_eyes(env.spec, config, path, resume=resume, init_from=init_from, say=display.say)
-        env = EncodedEnv(env, encoder)
+        env, encoder, config = _with_eyes(env, config, path, display, resume, init_from)
     require_learnable(env.spec)
     spec, demos = resumed_spec(path, env.spec, config.demos) if resume else decide_spec(env.spec, config.demos, init_from, display.say)
     config = settle(config, demos, display.say)
@@ -98,6 +96,17 @@ def train(
         summary = trainer.finish(reason)
     run.close()
     return summary
+
+
+def _with_eyes(
+    env: TaskEnv, config: TrainConfig, path: Path, display: Display, resume: bool, init_from: Path | None
+) -> tuple[TaskEnv, Encoder, TrainConfig]:
+    """The environment with features in the place of pictures, the encoder, and the settings with encoded demonstrations."""
+    from tandem.acting.eyes import EncodedEnv  # only runs with cameras need it
+    from tandem.off_policy.eyes import open_eyes
+
+    encoder, config = open_eyes(env.spec, config, path, resume=resume, init_from=init_from, say=display.say)
+    return EncodedEnv(env, encoder), encoder, config
 
 
 def _open_journal(run: RunFolder, spec: Spec, resume: bool) -> Journal:
