@@ -18,7 +18,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # tests start.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # for the few that are optimised: a quarter less time to compile
-OPTIMISED = ("agents/test_ppo.py", "on_policy")
+OPTIMISED = ("agents/test_ppo.py", "agents/test_recurrent_ppo.py", "on_policy")
 """Tests that compare results to the last bit, where XLA's optimisations decide it, and tests that compute for longer than they compile."""
 LONG = (
     # whole runs that learn something
