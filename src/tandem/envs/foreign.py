@@ -172,7 +172,7 @@ def _action_range(space: gymnasium.Space) -> tuple[np.ndarray, np.ndarray]:
     return space.low, space.high
 
 
-def _taken(space: gymnasium.Space, layout: ActionLayout, action: np.ndarray) -> Any:
+def taken_by(space: gymnasium.Space, layout: ActionLayout, action: np.ndarray) -> Any:
     """What one environment gets for one action."""
     if isinstance(space, (gymnasium.spaces.Dict, gymnasium.spaces.Tuple)):
         return foreign_actions.to_space(space, layout, action)
@@ -270,7 +270,7 @@ class GymnasiumEnv:
         reward, executed = np.zeros(self.num_envs), asked.astype(np.float32)
         terminated, truncated, success, reported, intervened = (np.zeros(self.num_envs, bool) for _ in range(5))
         for row in np.flatnonzero(~self._standing).tolist():
-            raw = _taken(self._space, self._layout, asked[row])
+            raw = taken_by(self._space, self._layout, asked[row])
             with in_environment(self.spec.task, "step()"):
                 observation, gained, terminated_now, truncated_now, info = self._envs[row].step(raw)
             _require_step(self.spec.task, gained, terminated_now, truncated_now, ())

@@ -35,7 +35,7 @@ from websockets.frames import Opcode
 from websockets.uri import parse_uri
 
 from tandem.codec import CodecError, pack, unpack
-from tandem.envs.foreign import GymnasiumEnv, from_unit
+from tandem.envs.foreign import GymnasiumEnv, taken_by
 from tandem.envs.served.server import PROTOCOL, prepare_socket
 from tandem.envs.task_env import HaltPlan, HaltSession
 from tandem.errors import (
@@ -542,7 +542,7 @@ class ServedEnv(GymnasiumEnv):
         if described is not None:  # a task of Tandem's own: its actions are in the agent's units already
             self.spec = dataclasses.replace(Spec.from_json(described), task=name)
             self._layout = ActionLayout.of(self.spec)
-            self._low, self._high = -np.ones(self.spec.action_dim, np.float32), np.ones(self.spec.action_dim, np.float32)
+            self._space = gymnasium.spaces.Box(-1.0, 1.0, (self.spec.action_dim,), np.float32)
 
     def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
         chosen = list(range(self.num_envs) if rows is None else rows)
@@ -555,7 +555,7 @@ class ServedEnv(GymnasiumEnv):
         asked = self._layout.checked(action, (self.num_envs,), self.spec.task)
         moving = np.flatnonzero(~self._standing).tolist()
         for row in moving:
-            self.rows[row].send_step(from_unit(asked[row], self._low, self._high))
+            self.rows[row].send_step(taken_by(self._space, self._layout, asked[row]))
         step = super().step(action)
         lost = np.array([row in moving and bool(self.rows[row].lost) for row in range(self.num_envs)])
         return dataclasses.replace(step, truncated=step.truncated & ~lost, lost=lost) if lost.any() else step
