@@ -45,7 +45,7 @@ def test_what_a_person_did_is_stored_as_executed_and_flagged_with_its_true_neigh
     wait_for(lambda: sum(view.who == "person" for view in seen) >= 5, what="five steps by the person")
     page.let_go()
     wait_for(lambda: seen[-1].who == "policy", what="the policy")
-    wait_for(lambda: any(step.intervened for step in rig.stored()) and not rig.stored()[-1].intervened, what="the journal")
+    wait_for(lambda: any(step.intervened for step in rig.stored()) and not rig.stored()[-1].intervened, what="it")
     steps = rig.stored()
     person = [step for step in steps if step.intervened]
     moving = [step for step in person if step.action.any()]  # the first one or two may rest: control had not been steered yet
@@ -125,13 +125,14 @@ def test_labels_end_the_episode_and_are_its_reward(rigs: Callable[..., Rig]) -> 
     seen = watched(rig)
     for number, success in enumerate((True, False, None), start=1):
         step = seen[-1].steps
-        wait_for(lambda step=step: seen[-1].steps >= step + 3, what="steps")
+        # a policy of chance may be at the ball before: then the robot stands and asks for the label
+        wait_for(lambda step=step: seen[-1].steps >= step + 3 or "was it a success?" in seen[-1].notice, what="steps")
         rig.do(rig.hub.remote.command, "label", rig.source, {"success": success})
         wait_for(lambda number=number: len(rig.ends()) == number, what="the end")
     ends = [(end.reward, end.terminated, end.truncated, end.success) for end in rig.ends()]
     assert ends == [(1.0, True, False, True), (0.0, True, False, False), (0.0, False, True, False)]
     steps = rig.stored()
-    assert [step.step for step in steps if step.episode == 1][:3] == [0, 1, 2], "a new episode after each"
+    assert next(step.step for step in steps if step.episode == 1) == 0, "a new episode after each"
     assert all(step.reward == 0 for step in steps if not step.last)
     first = next(step for step in steps if step.episode == 1)
     last = next(step for step in steps if step.episode == 0 and step.last)
@@ -176,5 +177,8 @@ def test_limits_hold_behind_the_person_and_what_was_executed_is_stored(rigs: Cal
     page.take()
     wait_for(lambda: seen[-1].who == "person" and seen[-1].action == [0.5, -0.5, 0.1], what="the limited action")
     assert seen[-1].notice == "limited: speed"
-    wait_for(lambda: rig.stored()[-1].intervened, what="the journal")
-    np.testing.assert_allclose(rig.stored()[-1].action, [0.5, -0.5, 0.1], atol=1e-6)
+    # a hand whose signal comes late rests for a step, so that not every step has the action; but none has more
+    wait_for(
+        lambda: any(np.allclose(step.action, [0.5, -0.5, 0.1], atol=1e-6) for step in rig.stored() if step.intervened), what="the journal"
+    )
+    assert all(np.abs(step.action).max() <= 0.5 + 1e-6 for step in rig.stored() if step.intervened)
