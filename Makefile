@@ -25,7 +25,7 @@ train: install ## record 25 demonstrations of the gear assembly and learn it
 train-pixels: install ## the same from two cameras on the hand (needs EGL; 15 minutes)
 	MUJOCO_GL=$${MUJOCO_GL:-egl} $(BIN)/tandem train gear_assembly_pixels --scripted-demos 25
 
-test: install browser check ## lint, types and the tests (about 14 minutes on 2 cores)
+test: install browser check ## lint, types and the tests (about 17 minutes on 2 cores)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not long"
 
 test-long: install browser ## the tests that `make test` leaves out: whole runs (about 6 minutes)
