@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tandem.envs.physics import Physics
-from tandem.envs.task_env import Capabilities, TaskEnv
+from tandem.envs.task_env import TaskEnv
+from tandem.envs.wrapped import WrappedEnv
 from tandem.networks.encoders.encoder import Encoder
-from tandem.types import Observation, Spec, Step
+from tandem.types import Observation, Step
 
 
 class Eyes:
@@ -45,20 +45,12 @@ class Eyes:
         return features
 
 
-class EncodedEnv:
+class EncodedEnv(WrappedEnv):
     """An environment whose observations hold features in the place of pictures, and nothing that is for teachers alone."""
 
     def __init__(self, env: TaskEnv, encoder: Encoder) -> None:
-        self._env, self._eyes = env, Eyes(encoder)
-        self.spec: Spec = encoder.spec(env.spec)
-
-    @property
-    def num_envs(self) -> int:
-        return self._env.num_envs
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._env.capabilities
+        super().__init__(env, encoder.spec(env.spec))
+        self._eyes = Eyes(encoder)
 
     def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
         return self._seen(self._env.reset(rows, seeds))
@@ -74,20 +66,5 @@ class EncodedEnv:
         """What the cameras of row 0 showed last, for people who watch."""
         return {name: pictures[0] for name, pictures in self._eyes.shown.items()}
 
-    def halt(self, reason: str) -> None:
-        self._env.halt(reason)
-
-    def state(self) -> dict[str, Any]:
-        return self._env.state()
-
     def restore(self, state: dict[str, Any]) -> Observation:
         return self._seen(self._env.restore(state))
-
-    def render(self) -> np.ndarray:
-        return self._env.render()
-
-    def physics(self) -> Physics | None:
-        return self._env.physics()
-
-    def close(self) -> None:
-        self._env.close()

@@ -22,9 +22,9 @@ import numpy as np
 from tandem.acting.limit_rules import limit_axes, problems
 from tandem.acting.limits_file import read_limits
 from tandem.envs.limits import LimitSettings
-from tandem.envs.physics import Physics
 from tandem.envs.registry import registered
 from tandem.envs.task_env import Capabilities, TaskEnv
+from tandem.envs.wrapped import WrappedEnv
 from tandem.errors import ConfigError, LimitViolated
 from tandem.layouts import ActionLayout
 from tandem.types import Observation, Spec, Step
@@ -205,29 +205,18 @@ def _in_row(row: int, rows: np.ndarray) -> str:
     return f" in row {row}" if len(rows) > 1 else ""
 
 
-class LimitedEnv:
+class LimitedEnv(WrappedEnv):
     """A `TaskEnv` under limits: they hold in every row, for every operator and policy, and what was executed is reported.
 
     With `paced`, steps are at least a control period apart, for callers without a rhythm of their own: a speed is a way per period.
     """
 
     def __init__(self, env: TaskEnv, limits: Limits, paced: bool = False) -> None:
-        self._env, self._limits, self._paced = env, limits, paced
+        super().__init__(env)
+        self._limits, self._paced = limits, paced
         self._layout = ActionLayout.of(env.spec)
         self._observation: Observation = {}
         self._next = 0.0
-
-    @property
-    def spec(self) -> Spec:
-        return self._env.spec
-
-    @property
-    def num_envs(self) -> int:
-        return self._env.num_envs
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._env.capabilities
 
     def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
         self._observation = self._env.reset(rows, seeds)
@@ -253,24 +242,9 @@ class LimitedEnv:
         if violation:
             raise LimitViolated(f"a limit of '{self.spec.task}' was violated: {violation}")
 
-    def halt(self, reason: str) -> None:
-        self._env.halt(reason)
-
-    def state(self) -> dict[str, Any]:
-        return self._env.state()
-
     def restore(self, state: dict[str, Any]) -> Observation:
         self._observation = self._env.restore(state)
         return self._observation
-
-    def render(self) -> np.ndarray:
-        return self._env.render()
-
-    def physics(self) -> Physics | None:
-        return self._env.physics()
-
-    def close(self) -> None:
-        self._env.close()
 
 
 def limited(env: TaskEnv, limits: Limits) -> TaskEnv:

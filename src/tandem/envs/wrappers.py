@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tandem.envs.physics import Physics
 from tandem.envs.rotations import compose, quat_conjugate, rotate, rotvec_to_quat
-from tandem.envs.task_env import Capabilities, TaskEnv
+from tandem.envs.task_env import TaskEnv
+from tandem.envs.wrapped import WrappedEnv
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout
-from tandem.types import Observation, Spec, Step
+from tandem.types import Observation, Step
 
 
-class ToolFrame:
+class ToolFrame(WrappedEnv):
     """Actions and velocities in the tool's own axes, and the pose relative to where the episode began.
 
     A policy that acts in the tool's axes does not have to learn where the base is. The map is a rotation and nothing else,
@@ -31,7 +31,7 @@ class ToolFrame:
     """
 
     def __init__(self, env: TaskEnv, pose: str = "tcp_pose", vectors: tuple[str, ...] = ("tcp_velocity", "command_offset")) -> None:
-        self._env, spec = env, env.spec
+        spec = env.spec
         for name in (pose, *vectors):
             entry = spec.observation.get(name)
             if entry is None or entry.shape != (6,):
@@ -40,21 +40,13 @@ class ToolFrame:
         if spec.action_dim < 3 or spec.action_dim in (4, 5):
             raise ConfigError(f"ToolFrame of '{spec.task}' needs 3 axes or 6 (and a gripper), the action has {spec.action_dim}")
         # another frame is another meaning of the same shapes: the name makes the hash differ
-        self.spec: Spec = dataclasses.replace(spec, task=f"{spec.task}+tool_frame")
+        super().__init__(env, dataclasses.replace(spec, task=f"{spec.task}+tool_frame"))
         self._pose_name, self._vectors = pose, vectors
         self._layout = ActionLayout.of(spec)
         self._scale = self._layout.scales.astype(float)
         self._pose = np.zeros((env.num_envs, 6))
         self._start = np.zeros((env.num_envs, 6))
         self._last_action = np.zeros((env.num_envs, spec.action_dim), np.float32)
-
-    @property
-    def num_envs(self) -> int:
-        return self._env.num_envs
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return self._env.capabilities
 
     def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
         observation = self._env.reset(rows, seeds)
@@ -97,24 +89,12 @@ class ToolFrame:
             seen["previous_action"] = self._last_action.copy()
         return seen
 
-    def halt(self, reason: str) -> None:
-        self._env.halt(reason)
-
     def state(self) -> dict[str, Any]:
         return {"env": self._env.state(), "start": self._start.copy(), "last_action": self._last_action.copy()}
 
     def restore(self, state: dict[str, Any]) -> Observation:
         self._start, self._last_action = np.array(state["start"]), np.array(state["last_action"])
         return self._seen(self._env.restore(state["env"]))
-
-    def render(self) -> np.ndarray:
-        return self._env.render()
-
-    def physics(self) -> Physics | None:
-        return self._env.physics()
-
-    def close(self) -> None:
-        self._env.close()
 
 
 def _axes(action_dim: int) -> tuple[slice, ...]:
