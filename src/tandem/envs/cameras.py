@@ -7,7 +7,6 @@ long: round shapes get few faces here, there are no shadows, no sky and no smoot
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +14,8 @@ import mujoco
 import mujoco.batch
 import numpy as np
 
-from tandem.envs import HOW_TO_DRAW
+from tandem.envs.rendering import open_renderer
 from tandem.envs.rows import Rows
-from tandem.errors import RenderingUnavailable
 from tandem.types import Entry
 
 UNSEEN = 2
@@ -67,13 +65,7 @@ class Cameras:
         buffer, quality = self._model.vis.global_, self._model.vis.quality
         buffer.offwidth, buffer.offheight = width, height
         quality.numslices, quality.numstacks, quality.numquads, quality.offsamples = 16, 4, 1, 0
-        try:
-            self._renderer = mujoco.Renderer(self._model, height=height, width=width)
-        except Exception as problem:  # every backend fails in its own way: ImportError, AttributeError, RuntimeError, GLError
-            raise RenderingUnavailable(
-                f"the cameras {', '.join(self.names)} cannot be drawn: no OpenGL context with MUJOCO_GL="
-                f"{os.environ.get('MUJOCO_GL', '')!r} ({type(problem).__name__}: {problem}). {HOW_TO_DRAW}"
-            ) from problem
+        self._renderer = open_renderer(self._model, height, width, f"the cameras {', '.join(self.names)}")
         for flag in (mujoco.mjtRndFlag.mjRND_SKYBOX, mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION):
             self._renderer.scene.flags[flag] = False
         return self._renderer

@@ -12,6 +12,17 @@ from tandem.envs import HOW_TO_DRAW
 from tandem.errors import ConfigError, RenderingUnavailable
 
 
+def open_renderer(model: mujoco.MjModel, height: int, width: int, what: str = "") -> mujoco.Renderer:
+    """Draws pictures of this size. `what` is to be drawn, where the error should say so."""
+    try:
+        return mujoco.Renderer(model, height=height, width=width)
+    except Exception as problem:  # every backend fails in its own way: ImportError, AttributeError, RuntimeError, GLError
+        raise RenderingUnavailable(
+            f"cannot draw{what and ' '}{what}: no OpenGL context with MUJOCO_GL={os.environ.get('MUJOCO_GL', '')!r} "
+            f"({type(problem).__name__}: {problem}). {HOW_TO_DRAW}"
+        ) from problem
+
+
 class Camera:
     """Draws any row of a batch. Belongs to the thread that made it (an OpenGL context does)."""
 
@@ -25,13 +36,7 @@ class Camera:
         self._camera = camera if camera is not None else -1
         buffer = self._model.vis.global_
         buffer.offwidth, buffer.offheight = max(width, buffer.offwidth), max(height, buffer.offheight)
-        try:
-            self._renderer = mujoco.Renderer(self._model, height=height, width=width)
-        except Exception as problem:  # every backend fails in its own way: ImportError, AttributeError, RuntimeError, GLError
-            raise RenderingUnavailable(
-                f"cannot draw: no OpenGL context with MUJOCO_GL={os.environ.get('MUJOCO_GL', '')!r} "
-                f"({type(problem).__name__}: {problem}). {HOW_TO_DRAW}"
-            ) from problem
+        self._renderer = open_renderer(self._model, height, width)
 
     def picture(self, row: int) -> np.ndarray:
         """(height, width, 3) uint8."""
