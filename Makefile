@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-PARALLEL := -n 2 --dist loadfile --no-loadscope-reorder
+PARALLEL := -n 3 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help install browser train train-pixels test test-long test-fast chaos release-check check format bench clean
@@ -25,7 +25,7 @@ train: install ## record 25 demonstrations of the gear assembly and learn it
 train-pixels: install ## the same from two cameras on the hand (needs EGL; 15 minutes)
 	MUJOCO_GL=$${MUJOCO_GL:-egl} $(BIN)/tandem train gear_assembly_pixels --scripted-demos 25
 
-test: install browser check ## lint, types and the tests (about 17 minutes on 2 cores)
+test: install browser check ## lint, types and the tests (about 10 minutes on 2 cores)
 	$(BIN)/python -m pytest $(PARALLEL) -m "not long"
 
 test-long: install browser ## the tests that `make test` leaves out: whole runs (about 6 minutes)

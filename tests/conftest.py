@@ -134,7 +134,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled_fast(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a file compiled stays on the disk, not in memory: two processes that run all files would hold gigabytes of it."""
+    """What a file compiled stays on the disk, not in memory: the processes that run all files would hold gigabytes of it."""
     optimised = request.path.relative_to(HERE).as_posix().startswith(OPTIMISED)
     if optimised:
         jax().config.update("jax_disable_most_optimizations", False)
