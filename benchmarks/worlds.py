@@ -5,12 +5,13 @@
 Every package is installed into a virtual environment of its own (`.venv-worlds/`) and its tasks are stepped there (`serve:PYTHON:...`).
 The reward is 1 at success and 0 before (`benchmarks/worlds_tasks.py`). Three methods get the same demonstrations, the same minutes on
 2 cores and the same held-out episodes: RLPD as `tandem train` does it, cloning as `tandem bc` does it, and SBX's SAC with the
-demonstrations in its replay buffer. Each result is written to RUNS/results.json as it comes: start the same command again to go on
-where it was interrupted.
+demonstrations in its replay buffer. Each result is written to benchmarks/measured/worlds.json as it comes: start the same command again
+to go on where it was interrupted. RLPD's results are measured again when a setting of the recipe has changed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json as json_module
 import os
 import subprocess
@@ -29,6 +30,8 @@ from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import wilson
 from tandem.data.demos import read_demos
 from tandem.files import write_atomically
+from tandem.off_policy.recipes import RECIPES
+from tandem.runs.folder import plain
 from tandem.seeding import episode_seeds
 
 ROOT = Path(__file__).parents[1]
@@ -184,23 +187,35 @@ def _outcome(described: dict[str, Any]) -> dict[str, Any]:
     return {"successes": described["successes"], "episodes": described["episodes"]}
 
 
+def settings_of(recipe: str) -> str:
+    """A short name of the values of all its settings."""
+    return hashlib.sha256(json_module.dumps(plain(RECIPES[recipe]()), sort_keys=True).encode()).hexdigest()[:12]
+
+
 class Results:
-    """What has been measured so far, in a file; it belongs to one set of conditions."""
+    """What has been measured so far, in a file; it belongs to one set of conditions.
+
+    Results of RLPD also belong to the settings of its recipe: those of other settings are not there, and are written over.
+    """
 
     def __init__(self, path: Path, conditions: dict[str, Any]) -> None:
         self._path, self._conditions = path, conditions
+        self._settings = settings_of(conditions["recipe"])
         self.measured: dict[str, dict[str, Any]] = {}
         if path.exists():
             saved = json_module.loads(path.read_text())
             if saved["conditions"] != conditions:
-                raise SystemExit(f"{path} was measured with {saved['conditions']}, now it is {conditions}: give another folder with --runs")
+                raise SystemExit(
+                    f"{path} was measured with {saved['conditions']}, now it is {conditions}: give another file with --results"
+                )
             self.measured = saved["measured"]
 
     def of(self, task: str, method: Method, seed: int) -> dict[str, Any] | None:
-        return self.measured.get(f"{task} {method} {seed}")
+        found = self.measured.get(f"{task} {method} {seed}")
+        return None if found is None or (method == "rlpd" and found["settings"] != self._settings) else found
 
     def keep(self, task: str, method: Method, seed: int, result: dict[str, Any]) -> None:
-        self.measured[f"{task} {method} {seed}"] = result
+        self.measured[f"{task} {method} {seed}"] = result | ({"settings": self._settings} if method == "rlpd" else {})
         text = json_module.dumps({"conditions": self._conditions, "measured": self.measured}, indent=1)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self._path, text.encode())
@@ -255,6 +270,7 @@ def main(
     recipe: str = "fitted",
     json: bool = False,
     runs: Path = Path("runs/benchmark_worlds"),
+    results: Path = ROOT / "benchmarks" / "measured" / "worlds.json",
 ) -> None:
     """Eight foreign tasks, each learned from 20 demonstrations.
 
@@ -266,24 +282,26 @@ def main(
         episodes: Held-out episodes of each run.
         recipe: The recipe of RLPD, one for all tasks.
         json: One JSON object instead of the table.
-        runs: Folder for demonstrations, runs and results.json.
+        runs: Folder for demonstrations and runs.
+        results: File of what has been measured; what is in it is not measured again.
     """
     unknown = [task for task in tasks if task not in WORLDS]
     if unknown:
         raise SystemExit(f"no task '{unknown[0]}'; there are {', '.join(WORLDS)}")
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     gflops = machine_gflops()
-    results = Results(runs / "results.json", {"minutes": minutes, "episodes": episodes, "demos": DEMOS, "recipe": recipe, "cores": CORES})
+    conditions = {"minutes": minutes, "episodes": episodes, "demos": DEMOS, "recipe": recipe, "cores": CORES}
+    measured = Results(results, conditions)
     for task in tasks:
         for seed in seeds:
             trial = Trial(task, seed, minutes, episodes, recipe, runs / f"{task}_{seed}")
             for method in methods:
-                measure(trial, method, results)
-    report = report_of(results, tasks, methods, seeds)
+                measure(trial, method, measured)
+    report = report_of(measured, tasks, methods, seeds)
     report.figures["gflops"] = gflops
     report.show(json)
     if not json:
-        print(f"results: {runs / 'results.json'}; this machine: {gflops:.0f} GFLOP/s, {CORES} cores")
+        print(f"results: {results}; this machine: {gflops:.0f} GFLOP/s, {CORES} cores")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-from benchmarks.worlds import PACKAGES, WORLDS, Results, pooled, report_of
+from benchmarks.worlds import PACKAGES, WORLDS, Results, pooled, report_of, settings_of
+from tandem.off_policy.recipes import RECIPES, default
 
 ROOT = Path(__file__).parents[1]
-CONDITIONS = {"minutes": 10.0, "episodes": 50}
+CONDITIONS = {"minutes": 10.0, "episodes": 50, "recipe": "fitted"}
 
 
 @pytest.fixture
@@ -86,10 +88,20 @@ def test_results_are_kept_and_continued(tmp_path: Path) -> None:
     results = Results(tmp_path / "runs" / "results.json", CONDITIONS)
     results.keep("Lift-v0", "rlpd", 0, {"successes": 48, "episodes": 50})
     again = Results(tmp_path / "runs" / "results.json", CONDITIONS)
-    assert again.of("Lift-v0", "rlpd", 0) == {"successes": 48, "episodes": 50} and again.of("Lift-v0", "sbx", 0) is None
+    assert again.of("Lift-v0", "rlpd", 0) == {"successes": 48, "episodes": 50, "settings": settings_of("fitted")}
+    assert again.of("Lift-v0", "sbx", 0) is None
     assert pooled(again, "Lift-v0", "rlpd", (0,)) == (48, 50) and pooled(again, "Lift-v0", "rlpd", (0, 1)) is None
-    with pytest.raises(SystemExit, match=r"measured with .*give another folder with --runs"):
+    with pytest.raises(SystemExit, match=r"measured with .*give another file with --results"):
         Results(tmp_path / "runs" / "results.json", {**CONDITIONS, "minutes": 1.0})
+
+
+def test_a_recipe_that_has_changed_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = Results(tmp_path / "results.json", CONDITIONS)
+    for method in ("rlpd", "cloning"):
+        results.keep("Lift-v0", method, 0, {"successes": 48, "episodes": 50})
+    monkeypatch.setitem(RECIPES, "fitted", lambda: replace(default(), batch_size=7))
+    again = Results(tmp_path / "results.json", CONDITIONS)
+    assert again.of("Lift-v0", "rlpd", 0) is None and again.of("Lift-v0", "cloning", 0) is not None
 
 
 def test_figures_are_means_over_the_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
