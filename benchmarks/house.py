@@ -184,7 +184,7 @@ def sync_path(folder: Path) -> dict[str, int]:
     from tandem.off_policy.config import TrainConfig
     from tandem.runs.display import Display
 
-    loop, files = sync._loop, set()
+    loop, files = sync.take_turns, set()
 
     def traced_loop(*parts: object) -> str:
         with traced() as found:
@@ -203,11 +203,11 @@ def sync_path(folder: Path) -> dict[str, int]:
         eval_period=0,
         final_episodes=0,
     )
-    sync._loop = traced_loop
+    sync.take_turns = traced_loop
     try:
         sync.train(config, folder / "sync", Display("quiet"))
     finally:
-        sync._loop = loop
+        sync.take_turns = loop
     return of_package(files)
 
 

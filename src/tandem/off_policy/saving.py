@@ -40,6 +40,12 @@ def save(trainer: Trainer, actor: dict[str, Any] | None = None) -> Path:
     return write_checkpoint(trainer.run.checkpoints, learner.steps, _arrays_of(learner), loops, meta)
 
 
+def save_with_actor(trainer: Trainer, actor: Actor, journal: Journal) -> Path:
+    """A checkpoint with the actor of this thread. It counts on the steps before it: they go to the disk first."""
+    journal.flush()
+    return save(trainer, actor.state())
+
+
 def restore(trainer: Trainer, checkpoint: Checkpoint, journal: Journal) -> None:
     """Continue from a checkpoint, with the data of that time. Later steps will be received again, in the same order."""
     meta, learner, saved = checkpoint.meta, trainer.learner, checkpoint.loops["learner"]

@@ -1,8 +1,4 @@
-"""Synchronous training: actor and learner take turns in one thread.
-
-Reproducible to the last bit on the same machine, and resumable the same way. An update is computed in the background while the
-simulations make their next step.
-"""
+"""A synchronous run: its parts are made here, then actor and learner take turns in one thread (`turns.py`)."""
 
 from __future__ import annotations
 
@@ -22,9 +18,10 @@ from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec, resumed_spec
-from tandem.off_policy.saving import restore_with_actor, save
+from tandem.off_policy.saving import restore_with_actor, save_with_actor
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
+from tandem.off_policy.turns import take_turns
 from tandem.runs.campaign import Watch
 from tandem.runs.checkpoint import restoring
 from tandem.runs.display import Display
@@ -89,10 +86,10 @@ def train(
             _begin(trainer, actor, start)
         with interruptible(trainer):
             try:
-                reason = _loop(trainer, actor, journal)
+                reason = take_turns(trainer, actor, journal)
             finally:
                 trainer.write_row()
-        _save(trainer, actor, journal)
+        save_with_actor(trainer, actor, journal)
         summary = trainer.finish(reason)
     run.close()
     return summary
@@ -116,28 +113,6 @@ def _open_journal(run: RunFolder, spec: Spec, resume: bool) -> Journal:
     return Journal.create(run.journal, spec, durability="process")
 
 
-def _save(trainer: Trainer, actor: Actor, journal: Journal) -> None:
-    """A checkpoint counts on the steps before it: they go to the disk first."""
-    journal.flush()
-    save(trainer, actor.state())
-
-
 def _begin(trainer: Trainer, actor: Actor, start: PolicySnapshot | None) -> None:
     trainer.begin(start)
     actor.begin()
-
-
-def _loop(trainer: Trainer, actor: Actor, journal: Journal) -> str:
-    """Train until a limit or a signal stops it; returns the reason."""
-    trainer.check_limits()  # a finished run that is resumed is still finished
-    while True:
-        while trainer.progress.credit >= 1 and trainer.stop_reason is None:
-            trainer.step()
-            if trainer.checkpoint_due:
-                with trainer.campaign.storing("the checkpoint"):
-                    _save(trainer, actor, journal)
-        if trainer.stop_reason is not None:
-            return trainer.stop_reason  # without another actor step, from which nothing would be learned
-        actor.step()
-        actor.reset_ended()
-        trainer.receive()
