@@ -8,6 +8,7 @@ import pytest
 
 from tandem.agents.bc import BCConfig, Clone, clone, validation_episodes
 from tandem.agents.sac import SAC
+from tandem.agents.sac_start import with_policy
 from tandem.errors import ConfigError, DataError
 from tandem.networks.numpy_policy import NumpyPolicy
 from tests.agents.sac_samples import CONFIG
@@ -92,7 +93,7 @@ def test_validation_episodes_are_whole_and_never_trained_on() -> None:
 
 def test_sac_starts_from_a_clone() -> None:
     agent = SAC(CONFIG, 5, 2)
-    state = agent.with_policy(agent.init(0), cloned().best)
+    state = with_policy(agent, agent.init(0), cloned().best)
     x = demonstrations()[0]
     np.testing.assert_array_equal(NumpyPolicy(agent.policy_parameters(state)).mode(x), NumpyPolicy(cloned().best).mode(x))
 

@@ -9,6 +9,7 @@ import numpy as np
 from tandem.agents.grasp import GraspCritic, held_back
 from tandem.agents.sac import SAC, SACState
 from tandem.agents.sac_config import SACConfig
+from tandem.agents.sac_start import with_policy
 from tandem.networks.numpy_grasp import NumpyHybrid
 from tandem.types import Batch
 from tests.agents.sac_samples import batch_of
@@ -197,6 +198,6 @@ def test_a_clone_chooses_what_was_shown_and_values_it_by_what_followed() -> None
     values_of = policy.values(s)
     assert np.mean(values_of.argmax(axis=1) == shown) > 0.95
     np.testing.assert_allclose(values_of.max(axis=1).mean(), 0.7 - 0.1 * 2.0, atol=0.05)
-    started = HYBRID.with_policy(HYBRID.init(5), HYBRID.policy_parameters(HYBRID.init(5)) | parameters)
+    started = with_policy(HYBRID, HYBRID.init(5), HYBRID.policy_parameters(HYBRID.init(5)) | parameters)
     assert started.grasp is not None
     np.testing.assert_allclose(values(started.grasp.target, s).mean(axis=0), values_of, atol=1e-5)

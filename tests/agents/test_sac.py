@@ -11,6 +11,7 @@ import pytest
 from tandem.agents.losses import positive
 from tandem.agents.sac import SAC, SACState
 from tandem.agents.sac_config import RLPD_PUBLISHED, SACConfig
+from tandem.agents.sac_start import with_policy
 from tandem.errors import ConfigError, FileUnreadable
 from tandem.networks.numpy_policy import NumpyPolicy
 from tests.agents.sac_samples import AGENT, CONFIG, batch_of, update_critics
@@ -167,7 +168,7 @@ def test_a_state_with_missing_or_unknown_leaves_is_refused_by_name() -> None:
 
 def test_a_policy_can_be_loaded_and_acts_the_same() -> None:
     donor = AGENT.policy_parameters(AGENT.init(5))
-    state = AGENT.with_policy(AGENT.init(0), donor)
+    state = with_policy(AGENT, AGENT.init(0), donor)
     x = np.random.default_rng(0).standard_normal((8, 5), dtype=np.float32)
     np.testing.assert_array_equal(NumpyPolicy(AGENT.policy_parameters(state)).mode(x), NumpyPolicy(donor).mode(x))
     assert changed(AGENT.arrays(AGENT.init(0)), AGENT.arrays(state)) == {"actor"}
@@ -176,9 +177,9 @@ def test_a_policy_can_be_loaded_and_acts_the_same() -> None:
 def test_a_policy_of_another_size_or_activation_is_refused() -> None:
     donor = AGENT.policy_parameters(AGENT.init(5))
     with pytest.raises(FileUnreadable, match=r"the policy does not fit: 'mean/bias' is float32 \(3,\) as saved, float32 \(2,\)"):
-        AGENT.with_policy(AGENT.init(0), donor | {"mean/bias": np.zeros(3, np.float32)})
+        with_policy(AGENT, AGENT.init(0), donor | {"mean/bias": np.zeros(3, np.float32)})
     with pytest.raises(ConfigError, match="activation"):
-        AGENT.with_policy(AGENT.init(0), donor | {"activation": np.array(1, np.int32)})
+        with_policy(AGENT, AGENT.init(0), donor | {"activation": np.array(1, np.int32)})
 
 
 def test_published_parameters_are_those_of_acting_alone() -> None:
@@ -265,7 +266,7 @@ def test_the_average_follows_the_actor_and_acts_in_its_place() -> None:
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
     averaged, newest = agent.policy_parameters(state), agent.exploring_parameters(state)
     assert any((averaged[name] != newest[name]).any() for name in averaged)
-    again = agent.with_policy(state, newest)
+    again = with_policy(agent, state, newest)
     assert all((agent.policy_parameters(again)[name] == newest[name]).all() for name in newest), "a start is its own average"
 
 

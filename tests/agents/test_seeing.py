@@ -6,6 +6,7 @@ import pytest
 
 from tandem.agents.sac import SAC, SACState
 from tandem.agents.sac_config import SACConfig
+from tandem.agents.sac_start import with_policy
 from tandem.errors import FileUnreadable, SpecMismatch
 from tandem.layouts import Layout
 from tandem.networks.heads import Seeing
@@ -91,11 +92,11 @@ def test_the_average_is_of_actor_and_heads_together(state: SACState) -> None:
 def test_a_policy_with_its_heads_and_encoder_starts_another_run(state: SACState) -> None:
     trained, _ = AGENT.update(AGENT.copy(state), batch(1))
     parameters = AGENT.exploring_parameters(trained) | {"encoder/mean": np.zeros(80, np.float32)}
-    begun = AGENT.with_policy(AGENT.init(1), parameters)
+    begun = with_policy(AGENT, AGENT.init(1), parameters)
     assert not differ((begun.actor, heads_of(begun)), (trained.actor, heads_of(trained)))
     blind = SAC(AGENT.config, 3, 2, (0.0, 1.0))
     with pytest.raises(FileUnreadable, match="the policy does not fit"):
-        blind.with_policy(blind.init(0), parameters)
+        with_policy(blind, blind.init(0), parameters)
 
 
 def test_the_state_survives_its_arrays(state: SACState) -> None:

@@ -60,8 +60,8 @@ MUTANTS = [
     Mutant(
         "the_newest_actor_is_judged",
         "agents/sac.py",
-        "policy_parameters(_with_eyes(state.actor, state.critic) if state.average is None else state.average)",
-        "policy_parameters(_with_eyes(state.actor, state.critic))",
+        "policy_parameters(with_eyes(state.actor, state.critic) if state.average is None else state.average)",
+        "policy_parameters(with_eyes(state.actor, state.critic))",
         (SAC_TESTS,),
     ),
     Mutant("a_typed_discount_is_overruled", "off_policy/horizon.py", 'if agent.discount == "auto":', "if True:", (HORIZON,)),

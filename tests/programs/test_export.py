@@ -21,8 +21,9 @@ from tandem.agents.bc import BCConfig
 from tandem.agents.ppo import PPO
 from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
-from tandem.agents.sac import SAC, agent_for
+from tandem.agents.sac import SAC
 from tandem.agents.sac_config import SACConfig
+from tandem.agents.sac_start import agent_for
 from tandem.data.journal import Journal
 from tandem.envs.reach import SPEC as REACH
 from tandem.envs.registry import make_env, make_expert

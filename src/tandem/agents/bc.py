@@ -24,8 +24,9 @@ import numpy as np
 from jax import Array
 
 from tandem.agents.parameters import Adam, AdamState
-from tandem.agents.sac import new_actor, policy_parameters
+from tandem.agents.sac import policy_parameters
 from tandem.agents.sac_config import SACConfig
+from tandem.agents.sac_networks import new_actor
 from tandem.errors import ConfigError, DataError
 from tandem.networks.mlp import TanhGaussian
 
@@ -96,7 +97,7 @@ def clone(
 ) -> Clone:
     """Learn from observations `(N, D)` and actions `(N, action_dim)`; `episodes` `(N,)` is the episode of each.
 
-    The network is the actor that SAC builds from `network`, so that `SAC.with_policy` can continue from here. With the `features` of
+    The network is the actor that SAC builds from `network`, so that `sac_start.with_policy` can continue from here. With the `features` of
     cameras, `(N, ...)` each by name, it has heads for them, which are trained with it.
     """
     held_out = validation_episodes(config, episodes, seed)

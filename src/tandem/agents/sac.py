@@ -6,7 +6,6 @@ the temperature. A network whose method is not called keeps every bit, and so do
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -29,11 +28,11 @@ from tandem.agents.losses import (
 )
 from tandem.agents.parameters import Adam, AdamState, norm, to_arrays
 from tandem.agents.sac_config import SACConfig
+from tandem.agents.sac_networks import new_networks
 from tandem.agents.saved import from_arrays
 from tandem.errors import ConfigError
-from tandem.layouts import ActionLayout, Layout
 from tandem.networks.mlp import ACTIVATIONS, Ensemble, TanhGaussian
-from tandem.types import Batch, Spec
+from tandem.types import Batch
 
 if TYPE_CHECKING:  # imported by those that have a gripper or cameras
     from tandem.agents.grasp import GraspCritic, GraspState
@@ -93,18 +92,7 @@ class SAC:
         """Networks before the first update, from the seed alone."""
         config = self.config
         key, actor_key, critic_key = jax.random.split(jax.random.PRNGKey(seed), 3)
-        heads, seen = self._new_heads(critic_key)
-        actor = new_actor(config, actor_key, seen, self.action_dim)
-        critic = Ensemble(
-            critic_key,
-            config.critic_ensemble_size,
-            seen + self.action_dim,
-            config.hidden,
-            activation=config.activation,
-            layer_norm=config.critic_layer_norm,
-            dropout=config.critic_dropout,
-        )
-        critic = critic if heads is None else heads.with_values(critic)
+        actor, critic = new_networks(config, actor_key, critic_key, self.observation_dim, self.action_dim, self.cameras)
         temperature = raw_of_positive(config.temperature_init)
         return SACState(
             actor,
@@ -116,17 +104,9 @@ class SAC:
             temperature_optimiser=self._adam.init(temperature),
             key=key,
             dropped_updates=jnp.int32(0),
-            average=jax.tree.map(jnp.copy, _with_eyes(actor, critic)) if config.actor_average else None,
+            average=jax.tree.map(jnp.copy, with_eyes(actor, critic)) if config.actor_average else None,
             grasp=None if self.grasp is None else self.grasp.init(jax.random.fold_in(key, 1)),
         )
-
-    def _new_heads(self, key: Array) -> tuple[Seeing | None, int]:
-        """Eyes for every camera, None without any; and how many numbers actor and critics then get."""
-        if not self.cameras:
-            return None, self.observation_dim
-        from tandem.networks.heads import UNITS, Seeing, new_heads
-
-        return Seeing(new_heads(jax.random.fold_in(key, 1), self.cameras), None), self.observation_dim + UNITS * len(self.cameras)
 
     @partial(jax.jit, static_argnames="self", donate_argnames="state")
     def update(self, state: SACState, batch: Batch, moves_actor: Array | bool = True) -> tuple[SACState, Info]:
@@ -223,7 +203,7 @@ class SAC:
         actor, optimiser = self._adam.step(state.actor, state.actor_optimiser, gradient, finite & moves)
         if state.average is not None:
             rate = self.config.actor_average
-            newest = _with_eyes(actor, state.critic)
+            newest = with_eyes(actor, state.critic)
             state = state._replace(average=jax.tree.map(lambda mean, new: mean + rate * (new - mean), state.average, newest))
         state = state._replace(actor=actor, actor_optimiser=optimiser, key=key, dropped_updates=state.dropped_updates + ~finite)
         return state, {"actor/actor_loss": value, **info, "actor/grad_norm": norm(gradient)}
@@ -251,29 +231,18 @@ class SAC:
     def policy_parameters(self, state: SACState) -> dict[str, np.ndarray]:
         """The acting parameters (`NumpyPolicy`): the actor's arrays, its activation function and its bounds of the std."""
         newest = state.average is None
-        parameters = policy_parameters(_with_eyes(state.actor, state.critic) if state.average is None else state.average)
+        parameters = policy_parameters(with_eyes(state.actor, state.critic) if state.average is None else state.average)
         return parameters | self._grasp_parameters(state, newest)
 
     def exploring_parameters(self, state: SACState) -> dict[str, np.ndarray]:
         """The parameters of the newest actor, which explores."""
-        return policy_parameters(_with_eyes(state.actor, state.critic)) | self._grasp_parameters(state, newest=True)
+        return policy_parameters(with_eyes(state.actor, state.critic)) | self._grasp_parameters(state, newest=True)
 
     def _grasp_parameters(self, state: SACState, newest: bool) -> dict[str, np.ndarray]:
         """The target networks are a moving average of the newest."""
         if self.grasp is None or state.grasp is None:
             return {}
         return self.grasp.parameters(state.grasp.members if newest else state.grasp.target)
-
-    def with_policy(self, state: SACState, parameters: Mapping[str, np.ndarray]) -> SACState:
-        """The same state with this policy, as `policy_parameters` returns it. With cameras its heads become the critic's."""
-        own = {name: array for name, array in parameters.items() if not name.startswith("grasp/")}
-        acting = actor_from(_with_eyes(state.actor, state.critic), own)
-        actor = acting if isinstance(acting, TanhGaussian) else acting.values
-        if not isinstance(acting, TanhGaussian):
-            state = state._replace(critic=acting.with_values(state.critic.values))
-        if self.grasp is not None and state.grasp is not None:
-            state = state._replace(grasp=self.grasp.from_parameters(state.grasp, parameters))
-        return state._replace(actor=actor, average=None if state.average is None else jax.tree.map(jnp.copy, acting))
 
     def copy(self, state: SACState) -> SACState:
         """A copy that survives the donation of the original."""
@@ -288,34 +257,7 @@ class SAC:
         return from_arrays(template, arrays)
 
 
-def agent_for(config: SACConfig, spec: Spec) -> SAC:
-    """The agent for a task; discrete parts of its action are learned by a grasp critic, features of cameras by heads."""
-    layout, seen = ActionLayout.of(spec), Layout(spec).size
-    if layout.all_continuous:
-        cameras = tuple((name, entry.size) for name, entry in sorted(spec.observation.items()) if entry.role == "features")
-        return SAC(config, seen, spec.action_dim, spec.return_range, cameras=cameras)
-    from tandem.agents.grasp import GraspCritic
-
-    columns = tuple(np.flatnonzero(layout.is_discrete).tolist())
-    sizes = tuple(int(layout.high[column]) + 1 for column in columns)
-    grasp = GraspCritic(config, seen, columns, sizes, spec.return_range)
-    return SAC(config, seen, spec.action_dim - len(columns), spec.return_range, grasp)
-
-
-def new_actor(config: SACConfig, key: Array, observation_dim: int, action_dim: int) -> TanhGaussian:
-    """The policy network with its initial weights."""
-    return TanhGaussian(
-        key,
-        observation_dim,
-        action_dim,
-        config.hidden,
-        activation=config.activation,
-        layer_norm=config.actor_layer_norm,
-        std_range=(config.std_min, config.std_max),
-    )
-
-
-def _with_eyes(actor: TanhGaussian, critic: Ensemble | Seeing) -> TanhGaussian | Seeing:
+def with_eyes(actor: TanhGaussian, critic: Ensemble | Seeing) -> TanhGaussian | Seeing:
     """What acts: the actor, with the critic's heads where there are cameras."""
     return actor if isinstance(critic, Ensemble) else critic.with_values(actor)
 
@@ -329,23 +271,6 @@ def policy_parameters(acting: TanhGaussian | Seeing) -> dict[str, np.ndarray]:
     }
     heads = {} if isinstance(acting, TanhGaussian) else {f"heads/{name}": array for name, array in to_arrays(acting.heads).items()}
     return to_arrays(actor) | heads | settings
-
-
-def actor_from(template: TanhGaussian | Seeing, parameters: Mapping[str, np.ndarray]) -> TanhGaussian | Seeing:
-    """An actor like the template with these parameters; what else a policy carries (its encoder) is not the agent's."""
-    mine = policy_parameters(template)
-    for name in ("activation", "std_range"):
-        if name in parameters and not np.array_equal(parameters[name], mine[name]):
-            raise ConfigError(
-                f"the policy has {name} {parameters[name]}, the configuration {mine[name]}: train both with the same settings"
-            )
-    arrays = {name: a for name, a in parameters.items() if name not in ("activation", "std_range") and not name.startswith("encoder/")}
-    if isinstance(template, TanhGaussian):
-        return from_arrays(template, arrays, "the policy")
-    heads = {name.removeprefix("heads/"): array for name, array in arrays.items() if name.startswith("heads/")}
-    others = {name: array for name, array in arrays.items() if not name.startswith("heads/")}
-    values = from_arrays(template.values, others, "the policy")
-    return dataclasses.replace(template, heads=from_arrays(template.heads, heads, "the policy"), values=values)
 
 
 def _pairs(s: Array, a: Array) -> Array:

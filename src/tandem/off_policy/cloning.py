@@ -12,8 +12,9 @@ import tyro
 from tandem.acting.evaluate import evaluate
 from tandem.acting.policy import act_with, describe
 from tandem.agents.bc import BCConfig, clone, start_as_clone
-from tandem.agents.sac import SAC, agent_for
+from tandem.agents.sac import SAC
 from tandem.agents.sac_config import SACConfig
+from tandem.agents.sac_start import agent_for
 from tandem.data.replay import Replay
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError

@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from tandem.agents.sac import SAC, SACConfig
+from tandem.agents.sac_start import with_policy
 from tandem.data.mixing import DEMO_SHARE, Imitation, Mixture, store
 from tandem.data.replay import Replay, Returns
 from tandem.errors import StorageFull
@@ -99,7 +100,7 @@ class Learner:
 
     def start_from(self, snapshot: PolicySnapshot) -> None:
         """Take over the parameters of a policy. The critics stay as they are and have to catch up."""
-        self.state = self.agent.with_policy(self.state, snapshot.parameters)
+        self.state = with_policy(self.agent, self.state, snapshot.parameters)
         self.good_state = self.agent.copy(self.state)
 
     @property

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tandem.acting.judge import Judge
-from tandem.agents.sac import agent_for
+from tandem.agents.sac_start import agent_for
 from tandem.off_policy.cloning import clone_to_start_from
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.learner import Learner, LearnerLink

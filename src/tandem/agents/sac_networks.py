@@ -1,0 +1,52 @@
+"""The networks of SAC before the first update."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+from jax import Array
+
+from tandem.agents.sac_config import SACConfig
+from tandem.networks.mlp import Ensemble, TanhGaussian
+
+if TYPE_CHECKING:
+    from tandem.networks.heads import Cameras, Seeing
+
+
+def new_networks(
+    config: SACConfig, actor_key: Array, critic_key: Array, observation_dim: int, action_dim: int, cameras: Cameras
+) -> tuple[TanhGaussian, Ensemble | Seeing]:
+    """Actor and critics. With cameras the critics hold the heads, and the actor sees through them too."""
+    if not cameras:
+        return new_actor(config, actor_key, observation_dim, action_dim), _new_critics(config, critic_key, observation_dim + action_dim)
+    from tandem.networks.heads import UNITS, Seeing, new_heads  # only those with cameras need it
+
+    seen = observation_dim + UNITS * len(cameras)
+    heads = new_heads(jax.random.fold_in(critic_key, 1), cameras)
+    return new_actor(config, actor_key, seen, action_dim), Seeing(heads, _new_critics(config, critic_key, seen + action_dim))
+
+
+def new_actor(config: SACConfig, key: Array, observation_dim: int, action_dim: int) -> TanhGaussian:
+    """The policy network with its initial weights."""
+    return TanhGaussian(
+        key,
+        observation_dim,
+        action_dim,
+        config.hidden,
+        activation=config.activation,
+        layer_norm=config.actor_layer_norm,
+        std_range=(config.std_min, config.std_max),
+    )
+
+
+def _new_critics(config: SACConfig, key: Array, inputs: int) -> Ensemble:
+    return Ensemble(
+        key,
+        config.critic_ensemble_size,
+        inputs,
+        config.hidden,
+        activation=config.activation,
+        layer_norm=config.critic_layer_norm,
+        dropout=config.critic_dropout,
+    )

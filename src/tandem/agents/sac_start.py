@@ -1,0 +1,65 @@
+"""What SAC starts from: a task, and a policy that is there already."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tandem.agents.sac import SAC, SACState, policy_parameters, with_eyes
+from tandem.agents.sac_config import SACConfig
+from tandem.agents.saved import from_arrays
+from tandem.errors import ConfigError
+from tandem.layouts import ActionLayout, Layout
+from tandem.networks.mlp import TanhGaussian
+from tandem.types import Spec
+
+if TYPE_CHECKING:
+    from tandem.networks.heads import Seeing
+
+
+def agent_for(config: SACConfig, spec: Spec) -> SAC:
+    """The agent for a task; discrete parts of its action are learned by a grasp critic, features of cameras by heads."""
+    layout, seen = ActionLayout.of(spec), Layout(spec).size
+    if layout.all_continuous:
+        cameras = tuple((name, entry.size) for name, entry in sorted(spec.observation.items()) if entry.role == "features")
+        return SAC(config, seen, spec.action_dim, spec.return_range, cameras=cameras)
+    from tandem.agents.grasp import GraspCritic
+
+    columns = tuple(np.flatnonzero(layout.is_discrete).tolist())
+    sizes = tuple(int(layout.high[column]) + 1 for column in columns)
+    grasp = GraspCritic(config, seen, columns, sizes, spec.return_range)
+    return SAC(config, seen, spec.action_dim - len(columns), spec.return_range, grasp)
+
+
+def with_policy(agent: SAC, state: SACState, parameters: Mapping[str, np.ndarray]) -> SACState:
+    """The same state with this policy, as `SAC.policy_parameters` returns it. With cameras its heads become the critic's."""
+    own = {name: array for name, array in parameters.items() if not name.startswith("grasp/")}
+    acting = _actor_from(with_eyes(state.actor, state.critic), own)
+    actor = acting if isinstance(acting, TanhGaussian) else acting.values
+    if not isinstance(acting, TanhGaussian):
+        state = state._replace(critic=acting.with_values(state.critic.values))
+    if agent.grasp is not None and state.grasp is not None:
+        state = state._replace(grasp=agent.grasp.from_parameters(state.grasp, parameters))
+    return state._replace(actor=actor, average=None if state.average is None else jax.tree.map(jnp.copy, acting))
+
+
+def _actor_from(template: TanhGaussian | Seeing, parameters: Mapping[str, np.ndarray]) -> TanhGaussian | Seeing:
+    """An actor like the template with these parameters; what else a policy carries (its encoder) is not the agent's."""
+    mine = policy_parameters(template)
+    for name in ("activation", "std_range"):
+        if name in parameters and not np.array_equal(parameters[name], mine[name]):
+            raise ConfigError(
+                f"the policy has {name} {parameters[name]}, the configuration {mine[name]}: train both with the same settings"
+            )
+    arrays = {name: a for name, a in parameters.items() if name not in ("activation", "std_range") and not name.startswith("encoder/")}
+    if isinstance(template, TanhGaussian):
+        return from_arrays(template, arrays, "the policy")
+    heads = {name.removeprefix("heads/"): array for name, array in arrays.items() if name.startswith("heads/")}
+    others = {name: array for name, array in arrays.items() if not name.startswith("heads/")}
+    values = from_arrays(template.values, others, "the policy")
+    return dataclasses.replace(template, heads=from_arrays(template.heads, heads, "the policy"), values=values)
