@@ -18,6 +18,7 @@ import pytest
 from data_samples import SPEC, assert_same, in_another_process, observation, transition
 
 from tandem.codec import pack_transition
+from tandem.data.intake import Intake
 from tandem.data.journal import Journal
 from tandem.errors import DataError, FileMissing, FileUnreadable, SpecMismatch, StorageFull
 from tandem.types import Entry
@@ -104,8 +105,8 @@ def test_numpy_numbers_are_stored_as_numbers(journal):
 def test_packed_steps_are_stored_as_they_came_and_damaged_ones_rejected(journal):
     packed = [pack_transition(transition(0)), b"\x00garbage", pack_transition(transition(2, reward=float("nan")))]
     records = [("robot", seq, record) for seq, record in enumerate(packed)]
-    assert journal.append_records(records) == 3
-    assert journal.append_records(records) == 0
+    assert Intake(journal).append(records) == 3
+    assert Intake(journal).append(records) == 0
     [(_, back)] = journal.read()
     assert_same(back, transition(0))
     assert [row.reason.split(":")[0] for row in journal.rejected()] == ["not a record", "reward is nan"]
@@ -225,6 +226,7 @@ _WRITE_UNTIL_KILLED = """
 import sys
 sys.path[:0] = {paths!r}
 from data_samples import transition
+from tandem.data.intake import Intake
 from tandem.data.journal import Journal
 with Journal.open({path!r}, read_only=False) as journal:
     for first in range(0, 10**6, 10):

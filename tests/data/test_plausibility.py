@@ -10,6 +10,7 @@ import pytest
 
 from tandem.agents.sac_config import SACConfig
 from tandem.codec import pack_transition
+from tandem.data.intake import Intake
 from tandem.data.journal import Journal
 from tandem.data.plausibility import believed, believed_rewards, with_ranges
 from tandem.data.validation import Validator
@@ -33,7 +34,7 @@ def stored(tmp_path: Path, steps: list[Transition]) -> list[str]:
     found = []
     for name, append in (
         ("plain", lambda journal: journal.append(steps)),
-        ("packed", lambda journal: journal.append_records([(step.source, step.seq, pack_transition(step)) for step in steps])),
+        ("packed", lambda journal: Intake(journal).append([(step.source, step.seq, pack_transition(step)) for step in steps])),
     ):
         with Journal.create(tmp_path / f"{name}.db", KNOWN) as journal:
             assert append(journal) == len(steps)
@@ -121,7 +122,7 @@ def test_impossible_rows_of_one_source_are_rejected_and_learning_goes_on(tmp_pat
     def joined_by_another(link: InprocLink, steps: Any) -> None:
         send(link, steps)
         if steps[0].seq == 20:
-            link._journal.append_records([(row.source, row.seq, pack_transition(row)) for row in impossible(steps[0])])
+            Intake(link._journal).append([(row.source, row.seq, pack_transition(row)) for row in impossible(steps[0])])
 
     monkeypatch.setattr(InprocLink, "send", joined_by_another)
     config = TrainConfig("reach", SACConfig(hidden=(16, 16)), batch_size=16, training_starts=20, steps_per_update=10, max_steps=100)

@@ -8,8 +8,7 @@ import pytest
 from link_samples import SPEC, HubProcess, client, make_run, step
 
 from tandem.codec import pack, pack_transition, unpack
-from tandem.data import journal as journals
-from tandem.data import quarantine
+from tandem.data import intake, quarantine
 from tandem.data.journal import Journal
 from tandem.link.fields import BadFrame
 from tandem.link.messages import FROM_ACTOR, PROTOCOL, Command, EpisodeEnd, parse
@@ -125,9 +124,9 @@ def test_a_fault_of_our_own_in_one_record_costs_that_record_alone(writing: InPro
             raise ZeroDivisionError("never seen before")
         return decode(record, source, seq)
 
-    decode = journals.unpack_transition
-    monkeypatch.setattr(journals, "unpack_transition", faulty)
-    monkeypatch.setattr(writing.journal._screen, "places", lambda records: 1 // 0)
+    decode = intake.unpack_transition
+    monkeypatch.setattr(intake, "unpack_transition", faulty)
+    monkeypatch.setattr(writing.writer._intake._screen, "places", lambda records: 1 // 0)
     # half of a surrogate pair cannot be stored as text: the whole transaction fails
     writing.put(Record("a", 0, STEP), Record("bad", 0, STEP), Record("half \ud800", 0, STEP), Record("a", 1, STEP))
     wait_for(lambda: writing.stored or writing.failures, what="the group to be stored")
@@ -150,10 +149,11 @@ def test_what_is_kept_of_nonsense_is_bounded(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(quarantine, "RECORD_BYTES", 1000)
     monkeypatch.setattr(quarantine, "ALL_BYTES", 2500)
     with Journal.create(tmp_path / "journal.db", SPEC) as journal:
-        journal.append_records([("bad", seq, b"\xc1" * 2000) for seq in range(5)])
+        packed = intake.Intake(journal)
+        packed.append([("bad", seq, b"\xc1" * 2000) for seq in range(5)])
         assert [row[0] for row in journal._rows("SELECT length(record) FROM steps ORDER BY ord")] == [1000, 1000, 500, 0, 0]
         assert "1000 of its 2000 bytes are kept" in journal.rejected()[0].reason
-        journal.append_records([("bad", 9, pack({"x" * 90_000: 1}))])
+        packed.append([("bad", 9, pack({"x" * 90_000: 1}))])
         assert len(journal.rejected()[-1].reason) < 600
 
 

@@ -13,7 +13,8 @@
 One process writes while others read. A journal that is being written has two companions
 (`-wal`, `-shm`); `finish` merges them, so that copying one file copies everything.
 
-Here steps are stored and read again. `journal_file.py` makes, opens and finishes the file, `journal_questions.py` counts what is in it.
+Here steps are stored and read again. `intake.py` stores those that came packed over a link, `journal_file.py` makes, opens and finishes the
+file, `journal_questions.py` counts what is in it.
 """
 
 from __future__ import annotations
@@ -28,8 +29,7 @@ from typing import TYPE_CHECKING, Any
 from tandem.codec import CodecError, pack_transition, unpack_transition
 from tandem.data.journal_file import CREATE_DISCARDED, storage_error
 from tandem.data.journal_questions import JournalQuestions
-from tandem.data.quarantine import Quarantine, storable
-from tandem.data.screening import Place, Screen
+from tandem.data.quarantine import storable
 from tandem.data.validation import COUNT_LIMIT, Validator
 from tandem.errors import FileUnreadable
 from tandem.types import Spec, Transition
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tandem.data.frames import FrameTable
 
 _PAGE_OF_ROWS = 1000
+Row = tuple[Any, ...]
+"""Columns of `steps` in the order of `_INSERT`."""
 _INSERT = """
 INSERT INTO steps (source, seq, episode, step, status, reason, record) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (source, seq) DO NOTHING
@@ -50,36 +52,25 @@ class Journal(JournalQuestions):
     def __init__(self, path: Path, connection: sqlite3.Connection, spec: Spec, created: str, attributes: Mapping[str, Any]) -> None:
         super().__init__(path, connection, spec, created, attributes)
         self._validator = Validator(spec)
-        self._screen = Screen(spec)
         self._frames: FrameTable | None = None
         if any(entry.role == "image" for entry in spec.observation.values()):
             from tandem.data.frames import FrameTable  # only tasks with pictures need it
 
             self._frames = FrameTable(spec)
-        self.quarantined = Quarantine()
-        """Steps since it was opened that could not be read; they are kept as rejected."""
 
     def append(self, transitions: Iterable[Transition]) -> int:
         """Store these steps in one transaction; returns how many were new. A step known already is not stored again."""
-        return self._insert([self._row(transition) for transition in transitions])
+        return self.insert([self._row(transition) for transition in transitions])
 
-    def append_records(self, records: Iterable[tuple[str, int, bytes]]) -> int:
-        """`append` for packed steps: (source, seq, `pack_transition` bytes), stored as they are."""
-        known = list(records)
-        try:
-            places = self._screen.places([record for _, _, record in known])
-        except Exception:  # one record must not decide about the others: each is looked at alone
-            places = [None] * len(known)
-        return self._insert(
-            [
-                self._packed_row(source, seq, record) if place is None else self._sound_row(source, seq, place, record)
-                for (source, seq, record), place in zip(known, places, strict=True)
-            ]
-        )
+    def insert(self, rows: list[Row]) -> int:
+        """Store these rows in one transaction; returns how many were new."""
 
-    def quarantine(self, source: str, seq: int, problem: Exception, record: bytes) -> int:
-        """Keep a step that could not be stored in any other way, as rejected."""
-        return self._insert([self.quarantined.row(source, seq, f"cannot be stored: {type(problem).__name__}: {problem}", record)])
+        def change(connection: sqlite3.Connection) -> None:
+            connection.executemany(_INSERT, rows)
+            if self._frames is not None:
+                self._frames.store(connection)
+
+        return self._change(change) if rows else 0
 
     def read(
         self, after_ord: int = 0, limit: int | None = None, *, up_to_ord: int | None = None, with_discarded: bool = False
@@ -118,40 +109,14 @@ class Journal(JournalQuestions):
 
         return self._change(change) if rows else 0
 
-    def _row(self, transition: Transition) -> tuple[Any, ...]:
-        _require_name(transition.source, transition.seq)
+    def _row(self, transition: Transition) -> Row:
+        require_name(transition.source, transition.seq)
         try:
             slim = transition if self._frames is None else self._frames.taken_out(transition)
             record, reason = pack_transition(slim), self._validator.reason(transition)
         except CodecError as problem:
             record, reason = b"", str(problem)
-        return self._columns(transition, reason, record)
-
-    def _sound_row(self, source: str, seq: int, place: Place, record: bytes) -> tuple[Any, ...]:
-        _require_name(source, seq)
-        return source, seq, place.episode, place.step, "accepted", None, record
-
-    def _packed_row(self, source: str, seq: int, record: bytes) -> tuple[Any, ...]:
-        _require_name(source, seq)
-        try:
-            transition = unpack_transition(record, source, seq)
-            return self._columns(transition, self._validator.reason(transition), record)
-        except CodecError as problem:
-            return self.quarantined.row(source, seq, str(problem), record)
-        except Exception as problem:  # nobody thought of such a record; it costs itself alone
-            return self.quarantined.row(source, seq, f"cannot be handled: {type(problem).__name__}: {problem}", record)
-
-    def _columns(self, transition: Transition, reason: str | None, record: bytes) -> tuple[Any, ...]:
-        status, why = ("rejected", storable(reason)) if reason else ("accepted", None)
-        return transition.source, int(transition.seq), _column(transition.episode), _column(transition.step), status, why, record
-
-    def _insert(self, rows: list[tuple[Any, ...]]) -> int:
-        def change(connection: sqlite3.Connection) -> None:
-            connection.executemany(_INSERT, rows)
-            if self._frames is not None:
-                self._frames.store(connection)
-
-        return self._change(change) if rows else 0
+        return row_of(transition, reason, record)
 
     def _change(self, change: Callable[[sqlite3.Connection], object]) -> int:
         """Apply a change in one transaction, or not at all; returns how many rows it touched."""
@@ -184,11 +149,17 @@ class Journal(JournalQuestions):
             raise FileUnreadable(f"{self.path}: row {number} is damaged ({problem}). Restore the file from a copy.") from None
 
 
+def row_of(transition: Transition, reason: str | None, record: bytes) -> Row:
+    """The columns of a step; `reason` says why it is rejected."""
+    status, why = ("rejected", storable(reason)) if reason else ("accepted", None)
+    return transition.source, int(transition.seq), _column(transition.episode), _column(transition.step), status, why, record
+
+
 def _column(count: Any) -> int:
     """A count that fits the column; -1 for anything else, which is then the reason of rejection."""
     return int(count) if isinstance(count, numbers.Integral) and 0 <= int(count) < COUNT_LIMIT else -1
 
 
-def _require_name(source: str, seq: int) -> None:
+def require_name(source: str, seq: int) -> None:
     if not source or not 0 <= seq < COUNT_LIMIT:
         raise ValueError(f"a step needs a source and a seq from 0 to be stored exactly once; got source {source!r}, seq {seq}")

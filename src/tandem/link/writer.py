@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tandem.data.intake import Intake
 from tandem.data.journal import Journal
 from tandem.data.journal_questions import Rejected
 from tandem.errors import DataError, FileUnreadable, StorageFull
@@ -76,7 +77,7 @@ class Writer:
         self._run_folder, self._reserve = run, reserve
         self._refusing = False
         self._episodes = RunFolder(run).episodes_file
-        self._journal, self._board = journal, board
+        self._journal, self._intake, self._board = journal, Intake(journal), board
         self._durability: Durability = durability
         self._on_stored, self._on_trouble, self._on_failed = stored, trouble, failed
         self._queue: queue.SimpleQueue[Group | None] = queue.SimpleQueue()
@@ -96,7 +97,7 @@ class Writer:
     @property
     def unreadable(self) -> int:
         """Records since the hub started that could not be read."""
-        return self._journal.quarantined.count + self._bad_ends
+        return self._intake.quarantined.count + self._bad_ends
 
     def stop(self) -> None:
         """Store what is queued and end. On a full disk the rest is not acknowledged, so it is not lost."""
@@ -178,7 +179,7 @@ class Writer:
     def _append(self, steps: Sequence[Record]) -> None:
         """All in one transaction. If a record among them makes that impossible, one by one."""
         try:
-            self._journal.append_records(steps)
+            self._intake.append(steps)
         except _NOT_STORED:
             raise
         except Exception:
@@ -187,12 +188,12 @@ class Writer:
 
     def _append_alone(self, record: Record) -> None:
         try:
-            self._journal.append_records([record])
+            self._intake.append([record])
         except _NOT_STORED:
             raise
         except Exception as problem:
             with contextlib.suppress(sqlite3.Error, ValueError):  # not even as bytes: it is counted
-                self._journal.quarantine(record.source, record.seq, problem, record.data)
+                self._intake.quarantine(record.source, record.seq, problem, record.data)
 
     def _update_board(self) -> None:
         self._board["accepted"] = self.accepted
