@@ -15,6 +15,7 @@ from tandem.errors import ActionError, ConfigError
 from tandem.layouts import ActionLayout
 from tandem.learnable import require_continuous
 from tandem.teleop.axes import axes_of, axis_names
+from tandem.teleop.hand_action import blend, hand_action, still
 from tandem.types import Continuous, Discrete, Entry, Spec, Step, Transition
 
 ARM = Continuous("arm", 3, unit="m", scale=(0.01, 0.01, 0.02))
@@ -75,10 +76,10 @@ def test_a_discrete_action_passes_recorder_codec_and_validation_unchanged() -> N
 
 def test_a_hand_at_rest_commands_rest_and_pushing_the_gripper_chooses() -> None:
     np.testing.assert_array_equal(LAYOUT.rest, [0, 0, 0, 1])
-    np.testing.assert_array_equal(LAYOUT.from_axes(np.zeros(4)), LAYOUT.rest)
-    np.testing.assert_allclose(LAYOUT.from_axes(np.array([0.5, -2.0, 0.0, 1.0])), [0.5, -1.0, 0.0, 2.0])
-    np.testing.assert_allclose(LAYOUT.from_axes(np.array([0.0, 0.0, 0.0, -0.6])), [0, 0, 0, 0])
-    np.testing.assert_allclose(LAYOUT.blend(0.25, np.array([1.0, 1, 1, 2]), np.array([0.0, 0, 0, 0])), [0.25, 0.25, 0.25, 2.0])
+    np.testing.assert_array_equal(hand_action(LAYOUT, np.zeros(4)), LAYOUT.rest)
+    np.testing.assert_allclose(hand_action(LAYOUT, np.array([0.5, -2.0, 0.0, 1.0])), [0.5, -1.0, 0.0, 2.0])
+    np.testing.assert_allclose(hand_action(LAYOUT, np.array([0.0, 0.0, 0.0, -0.6])), [0, 0, 0, 0])
+    np.testing.assert_allclose(blend(LAYOUT, 0.25, np.array([1.0, 1, 1, 2]), np.array([0.0, 0, 0, 0])), [0.25, 0.25, 0.25, 2.0])
 
 
 def test_an_absolute_command_stays_where_it_stands_and_its_spec_says_so() -> None:
@@ -86,9 +87,9 @@ def test_an_absolute_command_stays_where_it_stands_and_its_spec_says_so() -> Non
     layout = ActionLayout.of(spec)
     np.testing.assert_array_equal(layout.rest, [0, 1])
     carried = np.array([0.3, -0.8], np.float32)
-    np.testing.assert_allclose(layout.still(carried), [0, -0.8])
-    np.testing.assert_allclose(layout.from_axes(np.array([0.2, 0.4]), carried), [0.2, -0.8])  # less than half a press
-    np.testing.assert_allclose(layout.from_axes(np.array([0.2, 0.7]), carried), [0.2, 1.0])
+    np.testing.assert_allclose(still(layout, carried), [0, -0.8])
+    np.testing.assert_allclose(hand_action(layout, np.array([0.2, 0.4]), carried), [0.2, -0.8])  # less than half a press
+    np.testing.assert_allclose(hand_action(layout, np.array([0.2, 0.7]), carried), [0.2, 1.0])
     assert Spec.from_json(spec.to_json()).action == spec.action
     plain = dataclasses.replace(spec, action=(Continuous("arm", 1), Continuous("gripper", 1)))
     assert plain.hash == spec.hash, "it does not change what the numbers mean to a policy"

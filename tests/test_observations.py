@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tandem.errors import ConfigError
-from tandem.layouts import Layout, flatten
+from tandem.layouts import Layout
 from tandem.learnable import require_roles
 from tandem.types import Continuous, Entry, Spec
 
@@ -30,27 +30,27 @@ OBSERVATION = {
 
 def test_entries_are_scaled_clipped_and_put_in_the_order_of_their_names():
     # pose: 1/0.5, 1/0.25, -9/0.5 clipped to -5, 0.5/0.25; touch: 3/2
-    np.testing.assert_array_equal(flatten(SPEC, OBSERVATION), np.array([2, 4, -5, 2, 1.5], np.float32))
-    assert flatten(SPEC, OBSERVATION).dtype == np.float32
+    np.testing.assert_array_equal(Layout(SPEC).flatten(OBSERVATION), np.array([2, 4, -5, 2, 1.5], np.float32))
+    assert Layout(SPEC).flatten(OBSERVATION).dtype == np.float32
 
 
 def test_specs_with_the_same_hash_have_the_same_vector():
     reordered = dataclasses.replace(SPEC, observation={name: SPEC.observation[name] for name in ("image", "pose", "touch")})
     assert reordered.hash == SPEC.hash
-    np.testing.assert_array_equal(flatten(reordered, OBSERVATION), flatten(SPEC, OBSERVATION))
+    np.testing.assert_array_equal(Layout(reordered).flatten(OBSERVATION), Layout(SPEC).flatten(OBSERVATION))
 
 
 def test_axes_in_front_stay_in_front():
     many = {name: np.broadcast_to(array, (7, 3, *array.shape)) for name, array in OBSERVATION.items()}
-    flat = flatten(SPEC, many)
+    flat = Layout(SPEC).flatten(many)
     assert flat.shape == (7, 3, 5)
-    np.testing.assert_array_equal(flat[6, 2], flatten(SPEC, OBSERVATION))
+    np.testing.assert_array_equal(flat[6, 2], Layout(SPEC).flatten(OBSERVATION))
 
 
 def test_the_observation_itself_is_not_changed():
     before = OBSERVATION["pose"].copy()
     one = dataclasses.replace(SPEC, observation={"pose": SPEC.observation["pose"]})
-    flatten(one, {"pose": OBSERVATION["pose"]})
+    Layout(one).flatten({"pose": OBSERVATION["pose"]})
     np.testing.assert_array_equal(OBSERVATION["pose"], before)
 
 

@@ -24,11 +24,6 @@ TOLERANCE = 1e-6
 """How far beyond its range a stored number may lie: rounding, not meaning."""
 
 
-def flatten(spec: Spec, observation: Observation) -> np.ndarray:
-    """The scaled vector of an observation, `(..., D)` float32; for many of one spec keep a `Layout`."""
-    return Layout(spec).flatten(observation)
-
-
 class Layout:
     """Where the entries of a spec lie in the vector."""
 
@@ -163,20 +158,6 @@ class ActionLayout:
         whole = ~self.is_discrete | (np.abs(vectors - np.rint(vectors)) <= TOLERANCE)
         return np.all(within & whole, axis=1)
 
-    def problem(self, vector: np.ndarray) -> str | None:
-        """Why this vector of the right shape may not be stored, naming the column; None when it may."""
-        for part, columns in zip(self.parts, self._columns.values(), strict=True):
-            for column in range(columns.start, columns.stop):
-                value = float(vector[column])
-                if isinstance(part, Discrete):
-                    if not (abs(value - round(value)) <= TOLERANCE and 0 <= round(value) < len(part.choices)):
-                        return f"action at [{column}] is {value:.6g}, no choice of '{part.name}' ({choices_of(part)})"
-                elif abs(value) > 1.0 + TOLERANCE:
-                    return f"action at [{column}] is {value:.6g}, outside [-1, 1]"
-        return None
-
-    # ---- acting
-
     def random(self, rng: np.random.Generator, rows: int) -> np.ndarray:
         """`(rows, size)` float32, drawn evenly from the range of every column."""
         drawn = rng.uniform(-1, 1, (rows, self.size))
@@ -185,32 +166,7 @@ class ActionLayout:
             drawn = np.where(self.is_discrete, np.minimum(choices, self.high), drawn)
         return drawn.astype(np.float32)
 
-    def still(self, standing: np.ndarray) -> np.ndarray:
-        """No motion after the action `standing`."""
-        return np.where(self.stays, standing, self.rest).astype(np.float32)
-
-    def from_axes(self, axes: np.ndarray, standing: np.ndarray | None = None) -> np.ndarray:
-        """What a hand commands, `(size,)` in [-1, 1] each: an axis as it is; beyond a half, the next or the last choice from rest, and one
-        end or the other of an absolute command, which otherwise stays as it is in the action `standing`."""
-        clipped = np.clip(axes, -1.0, 1.0)
-        if self.all_continuous and not self.stays.any():
-            return clipped
-        still, beyond = self.rest if standing is None else self.still(standing), np.abs(clipped) > 0.5
-        pushed = np.clip(self.rest + np.sign(clipped) * beyond, self.low, self.high)
-        ends = np.where(beyond, np.sign(clipped), still)
-        return np.where(self.is_discrete, pushed, np.where(self.stays, ends, clipped)).astype(np.float32)
-
-    def blend(self, share: float, new: np.ndarray, old: np.ndarray) -> np.ndarray:
-        """`share` of the new action and the rest of the old one; choices are the new ones."""
-        mixed = share * new + (1 - share) * old
-        return (mixed if self.all_continuous else np.where(self.is_discrete, new, mixed)).astype(np.float32)
-
 
 @lru_cache(maxsize=32)
 def _layout_of(parts: tuple[ActionPart, ...]) -> ActionLayout:
     return ActionLayout(parts)
-
-
-def choices_of(part: Discrete) -> str:
-    """The choices with their numbers, in words."""
-    return ", ".join(f"{number}: {choice}" for number, choice in enumerate(part.choices))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tandem.errors import ConfigError
-from tandem.layouts import choices_of
 from tandem.types import Discrete, Spec
 
 LARGEST_BLOCK = 1000
@@ -48,5 +47,5 @@ def require_continuous(spec: Spec, learner: str) -> None:
         if isinstance(part, Discrete):
             raise ConfigError(
                 f"{learner} learns continuous actions only, and the action of '{spec.task}' has the discrete part '{part.name}' "
-                f"({choices_of(part)}). Use a task whose action is continuous, or make that part a continuous axis."
+                f"({part.numbered}). Use a task whose action is continuous, or make that part a continuous axis."
             )

@@ -141,6 +141,11 @@ class Discrete:
     def size(self) -> int:
         return 1
 
+    @property
+    def numbered(self) -> str:
+        """The choices with their numbers, in words."""
+        return ", ".join(f"{number}: {choice}" for number, choice in enumerate(self.choices))
+
 
 ActionPart = Continuous | Discrete
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tandem.data.fitting import constant_numbers, inferred_return_range, with_fitted_scales
-from tandem.layouts import flatten
+from tandem.layouts import Layout
 from tandem.types import Continuous, Entry, Spec, Transition
 
 SPEC = Spec("drive", {"state": Entry((3,)), "force": Entry(()), "known": Entry((2,), scale=0.1)}, (Continuous("a", 1),), 10, 100)
@@ -31,7 +31,7 @@ def test_every_number_gets_a_scale_and_an_offset_by_its_range() -> None:
     assert (spec.observation["force"].scale, spec.observation["force"].offset) == (0.5, 1.0)
     assert (spec.observation["known"].scale, spec.observation["known"].offset) == (0.1, 0.0), "somebody declared it"
     assert said[0] == "'state', fitted on the demonstrations: offset 500, 2, 7, scale 245, 12.2, 1"
-    flat = np.stack([flatten(spec, each.observation) for each in steps])[:, -3:]
+    flat = np.stack([Layout(spec).flatten(each.observation) for each in steps])[:, -3:]
     np.testing.assert_allclose((flat[:, 0].min(), flat[:, 0].max()), (-2.04, 2.04), rtol=0.01)
     assert (flat[:, 2] == 0).all(), "a constant says nothing"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tandem.data.replay import Replay
 from tandem.errors import DataError
-from tandem.layouts import flatten
+from tandem.layouts import Layout
 from tandem.types import Batch, Entry, Transition
 
 # With these scales no moment up to 5000 is clipped, so a row says exactly which moments it is made of.
@@ -25,11 +25,11 @@ def moment(number: int, **changes) -> Transition:
 
 def expected_row(step: Transition) -> tuple:
     return (
-        *flatten(WIDE, step.observation).tolist(),
+        *Layout(WIDE).flatten(step.observation).tolist(),
         *step.action.tolist(),
         step.reward,
         0.0 if step.terminated else 1.0,
-        *flatten(WIDE, step.next_observation).tolist(),
+        *Layout(WIDE).flatten(step.next_observation).tolist(),
     )
 
 

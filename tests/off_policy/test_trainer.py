@@ -14,7 +14,7 @@ from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.data.mixing import Imitation
 from tandem.envs.registry import make_env, make_expert, spec_for
-from tandem.layouts import flatten
+from tandem.layouts import Layout
 from tandem.link.inproc import InprocLink
 from tandem.networks.numpy_policy import NumpyPolicy
 from tandem.off_policy.config import TrainConfig
@@ -198,7 +198,7 @@ def test_a_checkpoint_comes_after_the_rows_before_it(tmp_path: Path, monkeypatch
         logged.append((trainer.learner.steps, rows(tmp_path / "run")[-1]["learner_step"]))
         return path
 
-    monkeypatch.setattr("tandem.off_policy.sync.save", noted)
+    monkeypatch.setattr("tandem.off_policy.saving.save", noted)
     run(replace(SMALL, max_steps=65, checkpoint_period=30), tmp_path / "run")
     assert logged == [(30, 30), (60, 60), (65, 60)]
 
@@ -213,7 +213,6 @@ def test_a_run_stops_after_as_many_good_evaluations_as_asked(tmp_path: Path) -> 
 def test_the_first_steps_are_random_and_the_policy_acts_after_them(tmp_path: Path) -> None:
     """A policy without spread does the same in the same place, so that its actions are known again."""
     from tandem.data.journal import Journal
-    from tandem.layouts import flatten
     from tandem.networks.numpy_policy import NumpyPolicy
 
     agent = replace(SMALL.agent, std_min=1e-6, std_max=1e-6)
@@ -224,7 +223,7 @@ def test_the_first_steps_are_random_and_the_policy_acts_after_them(tmp_path: Pat
     policy = NumpyPolicy(first.policy_parameters(first.init(config.seed)))
     with Journal.open(tmp_path / "run" / "journal.db") as journal:
         steps = [step for _, step in journal.read()]
-    by_policy = [np.allclose(policy.mode(flatten(spec, step.observation)[None])[0], step.action, atol=1e-3) for step in steps]
+    by_policy = [np.allclose(policy.mode(Layout(spec).flatten(step.observation)[None])[0], step.action, atol=1e-3) for step in steps]
     assert len(steps) > 60 and by_policy == [False] * 40 + [True] * (len(steps) - 40)
 
 
@@ -251,7 +250,7 @@ def test_a_run_starts_as_a_clone_whose_critics_learn_first(demos: Path, tmp_path
 def test_a_clone_to_start_from_does_what_was_demonstrated(demos: Path) -> None:
     spec = spec_for("reach")
     steps = load_demos(demos, spec)
-    seen, actions = np.stack([flatten(spec, step.observation) for step in steps]), np.stack([step.action for step in steps])
+    seen, actions = np.stack([Layout(spec).flatten(step.observation) for step in steps]), np.stack([step.action for step in steps])
     policy = NumpyPolicy(start_as_clone(SMALL.agent, seen, actions, 1000, seed=0))
     before = NumpyPolicy(start_as_clone(SMALL.agent, seen, actions, 0, seed=0))
     error, at_first = (np.square(each.mode(seen) - actions).mean() for each in (policy, before))

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tandem.data.plausibility import believed
-from tandem.types import Entry, Observation
+from tandem.layouts import TOLERANCE, ActionLayout
+from tandem.types import Discrete, Entry, Observation
 
 
 def observation_reason(observation: Observation, entries: Mapping[str, Entry], which: str) -> str | None:
@@ -39,6 +40,18 @@ def array_reason(array: np.ndarray, entry: Entry, what: str) -> str | None:
     if len(bad):
         return f"{what} has {float(cast[tuple(bad[0])])} at {_index_text(bad[0])}"
     return _range_reason(cast, entry, what) if cast.dtype.kind == "f" else None
+
+
+def action_reason(vector: np.ndarray, layout: ActionLayout) -> str | None:
+    """The first column of an action of the right shape that is out of its range; None if it is sound."""
+    parts = [part for part in layout.parts for _ in range(part.size)]
+    for column, (part, value) in enumerate(zip(parts, vector.tolist(), strict=True)):
+        if isinstance(part, Discrete):
+            if not (abs(value - round(value)) <= TOLERANCE and 0 <= round(value) < len(part.choices)):
+                return f"action at [{column}] is {value:.6g}, no choice of '{part.name}' ({part.numbered})"
+        elif abs(value) > 1.0 + TOLERANCE:
+            return f"action at [{column}] is {value:.6g}, outside [-1, 1]"
+    return None
 
 
 def _range_reason(array: np.ndarray, entry: Entry, what: str) -> str | None:

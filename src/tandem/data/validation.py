@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from tandem.data.plausibility import believed, believed_rewards
-from tandem.data.rejection import array_reason, observation_reason
+from tandem.data.rejection import action_reason, array_reason, observation_reason
 from tandem.layouts import ActionLayout
 from tandem.types import Entry, Spec, Transition
 
@@ -41,7 +41,7 @@ class Validator:
             observation_reason(transition.observation, self._entries, "observation")
             or observation_reason(transition.next_observation, self._entries, "next_observation")
             or array_reason(transition.action, self._action, "action")
-            or self._layout.problem(transition.action)
+            or action_reason(transition.action, self._layout)
             or _number_reason(transition)
             or self._reward_reason(float(transition.reward))
         )

@@ -24,6 +24,7 @@ import numpy as np
 
 from tandem.errors import DeviceLost
 from tandem.layouts import ActionLayout
+from tandem.teleop.hand_action import blend, hand_action, still
 from tandem.teleop.operator import HandsOff, ResumableOperator
 from tandem.types import Observation
 
@@ -192,17 +193,17 @@ class Steering:
     def _decided(self, observation: Observation, proposed: np.ndarray | None) -> tuple[np.ndarray, bool]:
         self.watch_hand()
         if self.state == "held":
-            self.who, self._last = "person", self.layout.from_axes(self._axes, self._standing)
+            self.who, self._last = "person", hand_action(self.layout, self._axes, self._standing)
             return self._last, True
         if self.state in ("lost", "stranded"):
-            self.who, self._last = "nobody", self.layout.still(self._standing)
+            self.who, self._last = "nobody", still(self.layout, self._standing)
             return self._last, False
         action, by_script = self.inner.decide(observation, proposed)
         self.who = "script" if by_script else "policy"
         if self._since_release < SMOOTH_STEPS:
             self._since_release += 1
             share = self._since_release / (SMOOTH_STEPS + 1)
-            action = self.layout.blend(share, action, self._last)
+            action = blend(self.layout, share, action, self._last)
         return action, by_script
 
     def memory(self) -> dict[str, Any]:
