@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tandem.networks.mlp import Ensemble, Regressor
+from tandem.networks.mlp import Ensemble, Hidden, Regressor
 
 KEY = jax.random.PRNGKey(0)
 X = jnp.asarray(np.random.default_rng(0).standard_normal((5, 3), dtype=np.float32))
@@ -17,7 +17,7 @@ answers_of = jax.jit(Ensemble.__call__)
 
 @functools.cache
 def ensemble_of(size: int, dropout: float = 0.0) -> Ensemble:
-    return jax.jit(lambda: Ensemble(KEY, size, 3, (8, 8), dropout=dropout))()
+    return jax.jit(lambda: Ensemble(KEY, size, 3, Hidden((8, 8), dropout=dropout)))()
 
 
 def member(ensemble: Ensemble, index: int) -> Regressor:

@@ -8,6 +8,7 @@ import scipy.stats
 
 from tandem.networks import gaussian
 from tandem.networks.gaussian import Gaussian, StdType, raw_of_std, smooth_clip, std_of_raw
+from tandem.networks.mlp import Hidden
 
 TYPES: list[StdType] = ["scalar", "log", "state"]
 RANGE = (0.01, 10.0)
@@ -45,7 +46,7 @@ def test_between_the_bounds_the_learned_number_is_the_std() -> None:
 
 @pytest.mark.parametrize("std_type", TYPES)
 def test_the_std_starts_equal_for_all_observations(std_type: StdType) -> None:
-    policy = Gaussian(jax.random.PRNGKey(0), 5, 3, (8, 8), std_type=std_type, init_std=0.7)
+    policy = Gaussian(jax.random.PRNGKey(0), 5, 3, Hidden((8, 8), "elu", layer_norm=False, init="torch"), std_type=std_type, init_std=0.7)
     mean, std = policy(jax.random.normal(jax.random.PRNGKey(1), (20, 5)))
     assert mean.shape == std.shape == (20, 3)
     np.testing.assert_allclose(std, 0.7, rtol=1e-5)

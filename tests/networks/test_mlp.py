@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.networks.mlp import ACTIVATIONS, MLP, Dense, affine, drop, layer_norm
+from tandem.networks.mlp import ACTIVATIONS, MLP, Dense, Hidden, affine, drop, layer_norm
 
 KEY = jax.random.PRNGKey(0)
 
@@ -14,7 +14,7 @@ forward = jax.jit(MLP.__call__)
 
 
 def made(**settings) -> MLP:
-    return jax.jit(lambda: MLP(KEY, 4, (8, 6), **settings))()
+    return jax.jit(lambda: MLP(KEY, 4, Hidden((8, 6), **settings)))()
 
 
 def numbers(*shape: int, seed: int = 0) -> jax.Array:
@@ -113,7 +113,7 @@ def test_elu_and_its_gradient_are_those_of_the_textbook() -> None:
 def test_orthogonal_weights_keep_lengths_times_the_gain() -> None:
     weight = np.asarray(Dense(jax.random.PRNGKey(0), 48, 16, init="orthogonal", gain=0.01).weight)
     np.testing.assert_allclose(weight.T @ weight, 1e-4 * np.eye(16), atol=1e-9)
-    trunk = MLP(jax.random.PRNGKey(0), 48, (32, 16), layer_norm=False, init="orthogonal")
+    trunk = MLP(jax.random.PRNGKey(0), 48, Hidden((32, 16), layer_norm=False, init="orthogonal"))
     for layer in trunk.layers:
         w = np.asarray(layer.weight)
         np.testing.assert_allclose(w.T @ w, 2 * np.eye(w.shape[1]), atol=1e-5)

@@ -11,7 +11,7 @@ import pytest
 from tandem.agents.sac import policy_parameters
 from tandem.errors import SpecMismatch
 from tandem.networks import numpy_policy
-from tandem.networks.mlp import ACTIVATIONS, TanhGaussian
+from tandem.networks.mlp import ACTIVATIONS, Hidden, TanhGaussian
 from tandem.networks.numpy_policy import NumpyPolicy
 
 X = np.clip(3 * np.random.default_rng(0).standard_normal((128, 11), dtype=np.float32), -5, 5)
@@ -19,7 +19,7 @@ X = np.clip(3 * np.random.default_rng(0).standard_normal((128, 11), dtype=np.flo
 
 def actor(activation: str = "tanh", layer_norm: bool = True) -> TanhGaussian:
     """One whose every parameter has some size, as after training."""
-    made = jax.eval_shape(lambda: TanhGaussian(jax.random.PRNGKey(0), 11, 4, (32, 16), activation=activation, layer_norm=layer_norm))
+    made = jax.eval_shape(lambda: TanhGaussian(jax.random.PRNGKey(0), 11, 4, Hidden((32, 16), activation, layer_norm)))
     noise = np.random.default_rng(1)
     return jax.tree.map(lambda a: (noise.standard_normal(a.shape) * 0.3 + (a.ndim == 1)).astype(np.float32), made)
 

@@ -13,6 +13,7 @@ from tandem.agents.recurrent_ppo import RecurrentPPO
 from tandem.errors import SpecMismatch
 from tandem.networks import numpy_recurrent
 from tandem.networks.gaussian import Gaussian
+from tandem.networks.mlp import Hidden
 from tandem.networks.numpy_policy import acting_policy
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import GRU, LONGEST, LSTM, RNN_TYPES, Recurrent, layers
@@ -20,6 +21,7 @@ from tandem.types import PolicySnapshot
 
 KEY, RANDOM = jax.random.PRNGKey(0), np.random.default_rng(0)
 STEPS, ROWS, INPUTS, UNITS = 9, 5, 3, 4
+HIDDEN = Hidden((4,), "elu", layer_norm=False, init="torch")
 
 
 def sigmoid(x: float) -> float:
@@ -61,7 +63,7 @@ def test_one_unit_of_a_gru_by_hand() -> None:
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_sequence_equals_its_single_steps_and_is_reset_where_an_episode_ends(kind: Any, count: int) -> None:
-    made = Recurrent(layers(RANDOM, kind, INPUTS, UNITS, count), Gaussian(KEY, UNITS, 1, (4,)))
+    made = Recurrent(layers(RANDOM, kind, INPUTS, UNITS, count), Gaussian(KEY, UNITS, 1, HIDDEN))
     random = np.random.default_rng(0)
     x, ended = random.standard_normal((STEPS, ROWS, INPUTS), dtype=np.float32), random.random((STEPS, ROWS)) < 0.2
     ended[0, 0] = ended[3, :2] = ended[-1, 2] = True
@@ -80,7 +82,7 @@ def test_a_sequence_equals_its_single_steps_and_is_reset_where_an_episode_ends(k
 
 
 def test_without_layers_the_network_gets_the_inputs() -> None:
-    made = Recurrent((), Gaussian(KEY, INPUTS, 1, (4,)))
+    made = Recurrent((), Gaussian(KEY, INPUTS, 1, HIDDEN))
     x, nothing = jnp.ones((ROWS, INPUTS)), jnp.zeros((ROWS, 0))
     features, memory = made.step(x, nothing)
     assert made.size == 0 and features is x and memory is nothing

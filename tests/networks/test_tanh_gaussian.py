@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.networks.mlp import LARGEST_ACTION, TanhGaussian, log_one_minus_tanh_squared, squashed_log_prob
+from tandem.networks.mlp import LARGEST_ACTION, Hidden, TanhGaussian, log_one_minus_tanh_squared, squashed_log_prob
 
 KEY = jax.random.PRNGKey(0)
 log_prob, sample = jax.jit(TanhGaussian.log_prob), jax.jit(TanhGaussian.sample)
@@ -17,7 +17,7 @@ log_prob_of = jax.jit(squashed_log_prob)
 
 @functools.cache
 def policy(action_dim: int = 1) -> TanhGaussian:
-    return jax.jit(lambda: TanhGaussian(KEY, 3, action_dim, (8, 8)))()
+    return jax.jit(lambda: TanhGaussian(KEY, 3, action_dim, Hidden((8, 8))))()
 
 
 def with_heads(actor: TanhGaussian, mean: float, log_std: float) -> TanhGaussian:

@@ -34,7 +34,7 @@ from tandem.agents.losses import td_target
 from tandem.agents.parameters import Adam, AdamState, norm, to_arrays
 from tandem.agents.sac_config import SACConfig
 from tandem.agents.saved import from_arrays
-from tandem.networks.mlp import MLP, Dense
+from tandem.networks.mlp import MLP, Dense, Hidden
 from tandem.types import Batch
 
 MARGIN = 0.2
@@ -54,7 +54,7 @@ class Table(eqx.Module):
 
     def __init__(self, key: Array, inputs: int, choices: int, config: SACConfig):
         trunk_key, head_key = jax.random.split(key)
-        self.trunk = MLP(trunk_key, inputs, config.hidden, activation=config.activation, layer_norm=config.critic_layer_norm)
+        self.trunk = MLP(trunk_key, inputs, Hidden(config.hidden, config.activation, config.critic_layer_norm))
         self.head = Dense(head_key, config.hidden[-1], choices)
 
     def __call__(self, x: Array) -> Array:

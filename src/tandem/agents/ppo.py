@@ -44,7 +44,7 @@ from tandem.agents.saved import from_arrays
 from tandem.agents.symmetry import Mirror, with_symmetry
 from tandem.networks import gaussian
 from tandem.networks.gaussian import Gaussian
-from tandem.networks.mlp import ACTIVATIONS, Regressor
+from tandem.networks.mlp import ACTIVATIONS, Hidden, Regressor
 from tandem.networks.numpy_gaussian import NumpyGaussian
 
 Act = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -93,18 +93,20 @@ class PPO:
 
     def networks(self, actor_key: Array, critic_key: Array, actor_inputs: int, critic_inputs: int) -> tuple[Gaussian, Regressor]:
         config = self.config
+        actor_hidden, critic_hidden = (
+            Hidden(units, config.activation, layer_norm=False, init=config.init)
+            for units in (config.actor_hidden_dims, config.critic_hidden_dims)
+        )
         actor = Gaussian(
             actor_key,
             actor_inputs,
             self.action_dim,
-            config.actor_hidden_dims,
-            activation=config.activation,
-            init=config.init,
+            actor_hidden,
             init_std=config.init_std,
             std_type=config.std_type,
             std_range=config.std_range,
         )
-        return actor, Regressor(critic_key, critic_inputs, config.critic_hidden_dims, activation=config.activation, init=config.init)
+        return actor, Regressor(critic_key, critic_inputs, critic_hidden)
 
     def initial_state(self, actor: Any, critic: Any) -> PPOState:
         adam = Adam(self.config.learning_rate)

@@ -22,7 +22,7 @@ from tandem.agents.parameters import Adam, AdamState, to_arrays
 from tandem.agents.saved import from_arrays
 from tandem.errors import ConfigError
 from tandem.networks.embedding import Embedding
-from tandem.networks.mlp import ACTIVATIONS
+from tandem.networks.mlp import ACTIVATIONS, Hidden
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,13 @@ class RND:
     def init(self, seed: int) -> RNDState:
         config = self.config
         predictor_key, target_key = jax.random.split(jax.random.PRNGKey(seed))
-        outputs, activation = config.rnd_num_outputs, config.rnd_activation
-        predictor = Embedding(predictor_key, self.inputs, config.rnd_predictor_hidden_dims, outputs, activation=activation)
-        target = Embedding(target_key, self.inputs, config.rnd_target_hidden_dims, outputs, activation=activation)
+
+        def network(key: Array, units: tuple[int, ...]) -> Embedding:
+            hidden = Hidden(units, config.rnd_activation, layer_norm=False, init="torch")
+            return Embedding(key, self.inputs, hidden, config.rnd_num_outputs)
+
+        predictor = network(predictor_key, config.rnd_predictor_hidden_dims)
+        target = network(target_key, config.rnd_target_hidden_dims)
         return RNDState(predictor, target, Adam(config.rnd_learning_rate).init(predictor))
 
     @partial(jax.jit, static_argnames="self")

@@ -8,7 +8,7 @@ import jax
 from jax import Array
 
 from tandem.agents.sac_config import SACConfig
-from tandem.networks.mlp import Ensemble, TanhGaussian
+from tandem.networks.mlp import Ensemble, Hidden, TanhGaussian
 
 if TYPE_CHECKING:
     from tandem.networks.heads import Cameras, Seeing
@@ -29,24 +29,10 @@ def new_networks(
 
 def new_actor(config: SACConfig, key: Array, observation_dim: int, action_dim: int) -> TanhGaussian:
     """The policy network with its initial weights."""
-    return TanhGaussian(
-        key,
-        observation_dim,
-        action_dim,
-        config.hidden,
-        activation=config.activation,
-        layer_norm=config.actor_layer_norm,
-        std_range=(config.std_min, config.std_max),
-    )
+    hidden = Hidden(config.hidden, config.activation, config.actor_layer_norm)
+    return TanhGaussian(key, observation_dim, action_dim, hidden, (config.std_min, config.std_max))
 
 
 def _new_critics(config: SACConfig, key: Array, inputs: int) -> Ensemble:
-    return Ensemble(
-        key,
-        config.critic_ensemble_size,
-        inputs,
-        config.hidden,
-        activation=config.activation,
-        layer_norm=config.critic_layer_norm,
-        dropout=config.critic_dropout,
-    )
+    hidden = Hidden(config.hidden, config.activation, config.critic_layer_norm, config.critic_dropout)
+    return Ensemble(key, config.critic_ensemble_size, inputs, hidden)

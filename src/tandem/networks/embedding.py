@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import equinox as eqx
 import jax
 from jax import Array
 
-from tandem.networks.mlp import MLP, Dense, Init
+from tandem.networks.mlp import MLP, Dense, Hidden
 
 
 class Embedding(eqx.Module):
@@ -17,10 +15,10 @@ class Embedding(eqx.Module):
     trunk: MLP
     head: Dense
 
-    def __init__(self, key: Array, inputs: int, hidden: Sequence[int], outputs: int, *, activation: str, init: Init = "torch"):
+    def __init__(self, key: Array, inputs: int, hidden: Hidden, outputs: int):
         trunk_key, head_key = jax.random.split(key)
-        self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=False, init=init)
-        self.head = Dense(head_key, hidden[-1], outputs, init=init)
+        self.trunk = MLP(trunk_key, inputs, hidden)
+        self.head = Dense(head_key, hidden.units[-1], outputs, init=hidden.init)
 
     def __call__(self, x: Array) -> Array:
         return self.head(self.trunk(x))

@@ -10,7 +10,6 @@ for bounds 0.01 and 10 with a softness of 0.1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import equinox as eqx
@@ -20,7 +19,7 @@ import numpy as np
 from jax import Array
 from jax.lax import optimization_barrier
 
-from tandem.networks.mlp import MLP, Dense, Init, affine
+from tandem.networks.mlp import MLP, Dense, Hidden, affine
 
 LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 SOFTNESS = {"scalar": 0.1, "log": 0.5, "state": 0.5}
@@ -44,20 +43,18 @@ class Gaussian(eqx.Module):
         key: Array,
         inputs: int,
         action_dim: int,
-        hidden: Sequence[int],
+        hidden: Hidden,
         *,
-        activation: str = "elu",
-        init: Init = "torch",
         init_std: float = 1.0,
         std_type: StdType = "scalar",
         std_range: tuple[float, float] = (0.01, 10.0),
     ):
         trunk_key, mean_key, std_key = jax.random.split(key, 3)
-        self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=False, init=init)
-        self.mean = Dense(mean_key, hidden[-1], action_dim, init=init, gain=0.01)  # a mean near 0 at the start (orthogonal)
+        self.trunk = MLP(trunk_key, inputs, hidden)
+        self.mean = Dense(mean_key, hidden.units[-1], action_dim, init=hidden.init, gain=0.01)  # a mean near 0 at the start (orthogonal)
         self.std_type, self.std_range = std_type, std_range
         raw = jnp.full(action_dim, raw_of_std(init_std, std_type, std_range), jnp.float32)
-        head = Dense(std_key, hidden[-1], action_dim)
+        head = Dense(std_key, hidden.units[-1], action_dim)
         # the same std for every observation at the start
         self.raw_std = eqx.tree_at(lambda d: (d.weight, d.bias), head, (head.weight * 0, raw)) if std_type == "state" else raw
 

@@ -8,6 +8,7 @@ and the ensemble computed member by member.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import equinox as eqx
@@ -81,31 +82,32 @@ class LayerNorm(eqx.Module):
         return layer_norm(x, self.gain, self.shift)
 
 
+@dataclass(frozen=True)
+class Hidden:
+    """The hidden layers of a network, for `MLP` to make."""
+
+    units: Sequence[int]
+    activation: str = "tanh"
+    layer_norm: bool = True
+    dropout: float = 0.0
+    init: Init = "xavier"
+
+
 class MLP(eqx.Module):
-    """Dense, dropout, LayerNorm, activation, once per hidden size."""
+    """Dense, dropout, LayerNorm, activation, once per hidden layer."""
 
     layers: tuple[Dense, ...]
     norms: tuple[LayerNorm, ...]  # one per layer, or empty
     activation: str = eqx.field(static=True)
     dropout: float = eqx.field(static=True)
 
-    def __init__(
-        self,
-        key: Array,
-        inputs: int,
-        hidden: Sequence[int],
-        *,
-        activation: str = "tanh",
-        layer_norm: bool = True,
-        dropout: float = 0.0,
-        init: Init = "xavier",
-    ):
-        keys = jax.random.split(key, len(hidden))
-        sizes = zip(keys, (inputs, *hidden[:-1]), hidden, strict=True)
-        self.layers = tuple(Dense(k, i, o, init=init, gain=np.sqrt(2)) for k, i, o in sizes)
-        self.norms = tuple(LayerNorm(features) for features in hidden) if layer_norm else ()
-        self.activation = activation
-        self.dropout = dropout
+    def __init__(self, key: Array, inputs: int, hidden: Hidden):
+        keys = jax.random.split(key, len(hidden.units))
+        sizes = zip(keys, (inputs, *hidden.units[:-1]), hidden.units, strict=True)
+        self.layers = tuple(Dense(k, i, o, init=hidden.init, gain=np.sqrt(2)) for k, i, o in sizes)
+        self.norms = tuple(LayerNorm(features) for features in hidden.units) if hidden.layer_norm else ()
+        self.activation = hidden.activation
+        self.dropout = hidden.dropout
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         """Output of the last hidden layer, `(batch, hidden[-1])`. Without a key there is no dropout."""
@@ -125,20 +127,10 @@ class Regressor(eqx.Module):
     trunk: MLP
     head: Dense
 
-    def __init__(
-        self,
-        key: Array,
-        inputs: int,
-        hidden: Sequence[int],
-        *,
-        activation: str,
-        layer_norm: bool = False,
-        dropout: float = 0.0,
-        init: Init = "xavier",
-    ):
+    def __init__(self, key: Array, inputs: int, hidden: Hidden):
         trunk_key, head_key = jax.random.split(key)
-        self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=layer_norm, dropout=dropout, init=init)
-        self.head = Dense(head_key, hidden[-1], 1, init=init)
+        self.trunk = MLP(trunk_key, inputs, hidden)
+        self.head = Dense(head_key, hidden.units[-1], 1, init=hidden.init)
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         return self.head(self.trunk(x, key))[:, 0]
@@ -149,21 +141,8 @@ class Ensemble(eqx.Module):
 
     members: Regressor  # every array with one more axis in front: (members, ...)
 
-    def __init__(
-        self,
-        key: Array,
-        size: int,
-        inputs: int,
-        hidden: Sequence[int],
-        *,
-        activation: str = "tanh",
-        layer_norm: bool = True,
-        dropout: float = 0.0,
-    ):
-        def member(key: Array) -> Regressor:
-            return Regressor(key, inputs, hidden, activation=activation, layer_norm=layer_norm, dropout=dropout)
-
-        self.members = jax.vmap(member)(jax.random.split(key, size))
+    def __init__(self, key: Array, size: int, inputs: int, hidden: Hidden):
+        self.members = jax.vmap(lambda key: Regressor(key, inputs, hidden))(jax.random.split(key, size))
 
     @property
     def size(self) -> int:
@@ -200,21 +179,11 @@ class TanhGaussian(eqx.Module):
     log_std: Dense
     std_range: tuple[float, float] = eqx.field(static=True)
 
-    def __init__(
-        self,
-        key: Array,
-        inputs: int,
-        action_dim: int,
-        hidden: Sequence[int],
-        *,
-        activation: str = "tanh",
-        layer_norm: bool = True,
-        std_range: tuple[float, float] = (1e-5, 5.0),
-    ):
+    def __init__(self, key: Array, inputs: int, action_dim: int, hidden: Hidden, std_range: tuple[float, float] = (1e-5, 5.0)):
         trunk_key, mean_key, std_key = jax.random.split(key, 3)
-        self.trunk = MLP(trunk_key, inputs, hidden, activation=activation, layer_norm=layer_norm)
-        self.mean = Dense(mean_key, hidden[-1], action_dim)
-        self.log_std = Dense(std_key, hidden[-1], action_dim)
+        self.trunk = MLP(trunk_key, inputs, hidden)
+        self.mean = Dense(mean_key, hidden.units[-1], action_dim)
+        self.log_std = Dense(std_key, hidden.units[-1], action_dim)
         self.std_range = std_range
 
     def __call__(self, x: Array) -> tuple[Array, Array]:

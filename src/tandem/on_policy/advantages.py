@@ -33,6 +33,7 @@ LARGEST_RETURN = 1e18
 """The square of a larger return overflows float32."""
 
 
+@np.errstate(over="ignore", invalid="ignore")  # an overflow gives inf or NaN, which the caller checks
 def advantages(
     rewards: np.ndarray,
     values: np.ndarray,
@@ -46,19 +47,6 @@ def advantages(
     shape = rewards.shape
     assert len(shape) == 2, shape
     assert all(array.shape == shape for array in (values, next_values, terminated, truncated)), "one number per step and environment"
-    with np.errstate(over="ignore", invalid="ignore"):  # an overflow gives inf or NaN, which the caller checks
-        return _scan(rewards, values, next_values, terminated, truncated, gamma, lam)
-
-
-def _scan(
-    rewards: np.ndarray,
-    values: np.ndarray,
-    next_values: np.ndarray,
-    terminated: np.ndarray,
-    truncated: np.ndarray,
-    gamma: float,
-    lam: float,
-) -> np.ndarray:
     delta = rewards + gamma * np.where(terminated, 0.0, next_values) - values
     carried = gamma * lam * ~(terminated | truncated)
     result = np.empty(delta.shape, np.float32)
