@@ -205,7 +205,13 @@ def test_a_stop_halts_first_is_then_on_the_disk_and_only_then_said(monkeypatch: 
 
         monkeypatch.setattr(run.latch, "hold", hold_slowly)
         say = run.lines.append
-        monkeypatch.setattr(run.loop._say, "_say", lambda line: (order.append("said"), say(line)))
+
+        def say_in_order(line: str) -> None:
+            if "overrun" not in line:  # a busy machine may be late at any moment
+                order.append("said")
+            say(line)
+
+        monkeypatch.setattr(run.loop._say, "_say", say_in_order)
         run.command("stop", stay=True, who="Ada")
         wait_for(lambda: run.link.standing, what="the stop")
         assert order[:3] == ["halt", "written", "said"]
