@@ -7,7 +7,7 @@ import numpy as np
 from tandem.envs.reach import HALF_BOX, SPEC, Reach, ReachExpert
 from tandem.envs.registry import register_task
 from tandem.envs.task import Rows
-from tandem.types import Entry, Observation
+from tandem.types import Discrete, Entry, Observation
 
 SIZE = 32
 SEEING = dataclasses.replace(
@@ -35,4 +35,27 @@ class SeeingReach(Reach):
         return {"eye": pictures, **seen}
 
 
+GRASPING = dataclasses.replace(SEEING, task="seeing_grasp", action=(*SEEING.action, Discrete("gripper", ("close", "open"), rest=1)))
+
+
+class SeeingGrasp(SeeingReach):
+    """With a gripper that does nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spec = GRASPING
+
+    def advance(self, rows: Rows, action: np.ndarray, streams: list[np.random.Generator]) -> None:
+        super().advance(rows, action[:, :3], streams)
+
+
+class GraspExpert(ReachExpert):
+    """Closes near the ball."""
+
+    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+        arm, by_human = super().decide(observation, proposed)
+        return np.append(arm, float(np.linalg.norm(observation["to_ball"]) > 0.05)).astype(np.float32), by_human
+
+
 register_task("seeing_reach", SeeingReach, "a test", expert=ReachExpert)
+register_task("seeing_grasp", SeeingGrasp, "a test", expert=GraspExpert)

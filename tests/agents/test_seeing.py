@@ -1,17 +1,20 @@
 """SAC with cameras: who trains the heads, who sees through them, and that NumPy acts the same."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
 
 from tandem.agents.sac import SAC, SACState
 from tandem.agents.sac_config import SACConfig
-from tandem.agents.sac_start import with_policy
+from tandem.agents.sac_start import agent_for, with_policy
 from tandem.errors import FileUnreadable, SpecMismatch
 from tandem.layouts import Layout
 from tandem.networks.heads import Seeing
+from tandem.networks.numpy_grasp import NumpyHybrid
 from tandem.networks.numpy_policy import NumpyPolicy, look
-from tandem.types import Batch, Continuous, Entry, Spec
+from tandem.types import Batch, Continuous, Discrete, Entry, Spec
 
 CAMERAS = (("left", 2 * 2 * 4), ("right", 2 * 2 * 4))
 EYE = Entry((2, 2, 4), "int8", role="features", encoder="e:1", picture=(32, 32, 3))
@@ -102,3 +105,34 @@ def test_a_policy_with_its_heads_and_encoder_starts_another_run(state: SACState)
 def test_the_state_survives_its_arrays(state: SACState) -> None:
     again = AGENT.from_arrays(AGENT.init(1), AGENT.arrays(state))
     assert not differ(again, state)
+
+
+# ---- with a gripper
+
+GRIPPER = dataclasses.replace(SPEC, action=(*SPEC.action, Discrete("gripper", ("close", "hold", "open"), rest=1)))
+
+
+def with_choices(of: Batch) -> Batch:
+    shape = of.rewards.shape
+    choices = np.random.default_rng(3).integers(3, size=shape).astype(np.float32)
+    actions = np.concatenate([of.actions, choices[..., None]], axis=-1)
+    return of._replace(actions=actions, switches=np.zeros(shape, np.float32), switches_ahead=np.zeros(shape, np.float32))
+
+
+def test_the_grasp_critic_sees_through_the_arms_heads_and_does_not_train_them() -> None:
+    hybrid = agent_for(SACConfig(hidden=(8, 8)), GRIPPER)
+    before, drawn = hybrid.init(0), with_choices(batch(0))
+    last = jax.tree.map(lambda array: array[-1], drawn)
+    after, _ = jax.jit(hybrid._update_grasp)(hybrid.copy(before), last)
+    assert differ(after.grasp, before.grasp) and not differ(after.critic, before.critic)
+    blind = last._replace(raw={name: 0 * array for name, array in last.raw.items()})
+    assert differ(jax.jit(hybrid._update_grasp)(hybrid.copy(before), blind)[0].grasp, after.grasp)
+    # what acts without JAX values choices by the same numbers
+    trained, _ = hybrid.update(hybrid.copy(before), drawn)
+    policy = NumpyHybrid(hybrid.exploring_parameters(trained))
+    features = {name: array[0] for name, array in drawn.raw.items()}
+    found = policy.values(look(policy, Layout(GRIPPER), {"pose": drawn.observations[0], **features}))
+    seen = trained.critic.see(drawn.observations[0], features)
+    assert trained.grasp is not None
+    wanted = jax.vmap(lambda member: member(seen))(trained.grasp.members).mean(axis=0)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)

@@ -32,9 +32,9 @@ from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.types import Entry
-from tests.seeing_task import SEEING, SeeingReach
+from tests.seeing_task import GRASPING, SEEING, GraspExpert, SeeingReach
 
-TASK = "tests.seeing_task:seeing_reach"
+TASK, GRASP_TASK = "tests.seeing_task:seeing_reach", "tests.seeing_task:seeing_grasp"
 SMALL = TrainConfig(
     task=TASK,
     agent=SACConfig(hidden=(16, 16), n_step=3),
@@ -219,6 +219,21 @@ def test_a_clone_sees_too_and_starts_a_run(demos: Path, tmp_path: Path) -> None:
     assert losses[-1] < 0.7 * losses[0]
     config = dataclasses.replace(SMALL, demos=(demos,), max_steps=1)
     train(config, tmp_path / "next", quiet(), init_from=tmp_path / "clone")
+
+
+def test_a_gripper_is_learned_from_pictures_too(tmp_path: Path) -> None:
+    """A clone and a run of a task with a camera and a discrete part; their policies act from pictures, and so does the exported one."""
+    env, task = make_env(GRASP_TASK), dataclasses.replace(SMALL, task=GRASP_TASK)
+    demos = record_demos(env, GraspExpert(0), 3, tmp_path / "demos", seed=0)
+    bc = BCConfig(eval_period=20, max_steps=60, min_steps=60, learning_rate=1e-3)
+    clone_demos(CloneArgs(GRASP_TASK, (demos,), bc, (16, 16), final_episodes=1), tmp_path / "clone", quiet())
+    train(dataclasses.replace(task, demos=(demos,), max_steps=20), tmp_path / "run", quiet(), init_from=tmp_path / "clone")
+    export(tmp_path / "run", tmp_path / "policy.onnx", "latest")
+    policies = [load_policy(tmp_path / "run", "latest"), load_any_policy(tmp_path / "policy.onnx", spec=GRASPING)]
+    observation = env.reset(seeds=[1])
+    one, other = (act_with(*policy)(observation) for policy in policies)
+    assert one.shape == (1, 4) and one[0, 3] in (0.0, 1.0) and np.abs(one - other).max() < 1e-4
+    env.close()
 
 
 # ---- what is refused

@@ -174,10 +174,12 @@ class SAC:
         }
 
     def _update_grasp(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
-        """The grasp critic, on the same batch."""
+        """The grasp critic, on the same batch. It sees through the heads of the arm's critic, which it does not train."""
         if self.grasp is None or state.grasp is None:
             return state, {}
-        grasp, info, finite = self.grasp.update(state.grasp, batch)
+        s, next_s = jnp.asarray(batch.observations), jnp.asarray(batch.next_observations)
+        seen, next_seen = state.critic.see(s, batch.raw), state.critic.see(next_s, batch.next_raw)
+        grasp, info, finite = self.grasp.update(state.grasp, batch._replace(observations=seen, next_observations=next_seen))
         return state._replace(grasp=grasp, dropped_updates=state.dropped_updates + ~finite), info
 
     def _arm(self, actions: Any) -> Array:

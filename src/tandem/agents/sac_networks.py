@@ -18,13 +18,22 @@ def new_networks(
     config: SACConfig, actor_key: Array, critic_key: Array, observation_dim: int, action_dim: int, cameras: Cameras
 ) -> tuple[TanhGaussian, Ensemble | Seeing]:
     """Actor and critics. With cameras the critics hold the heads, and the actor sees through them too."""
+    seen = seen_numbers(observation_dim, cameras)
+    actor, critics = new_actor(config, actor_key, seen, action_dim), _new_critics(config, critic_key, seen + action_dim)
     if not cameras:
-        return new_actor(config, actor_key, observation_dim, action_dim), _new_critics(config, critic_key, observation_dim + action_dim)
-    from tandem.networks.heads import UNITS, Seeing, new_heads  # only those with cameras need it
+        return actor, critics
+    from tandem.networks.heads import Seeing, new_heads  # only those with cameras need it
 
-    seen = observation_dim + UNITS * len(cameras)
-    heads = new_heads(jax.random.fold_in(critic_key, 1), cameras)
-    return new_actor(config, actor_key, seen, action_dim), Seeing(heads, _new_critics(config, critic_key, seen + action_dim))
+    return actor, Seeing(new_heads(jax.random.fold_in(critic_key, 1), cameras), critics)
+
+
+def seen_numbers(observation_dim: int, cameras: Cameras) -> int:
+    """How many numbers networks get: those of the vector, and what the heads make of the cameras."""
+    if not cameras:
+        return observation_dim
+    from tandem.networks.heads import UNITS
+
+    return observation_dim + UNITS * len(cameras)
 
 
 def new_actor(config: SACConfig, key: Array, observation_dim: int, action_dim: int) -> TanhGaussian:

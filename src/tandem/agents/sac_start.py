@@ -12,6 +12,7 @@ import numpy as np
 
 from tandem.agents.sac import SAC, SACState, policy_parameters, with_eyes
 from tandem.agents.sac_config import SACConfig
+from tandem.agents.sac_networks import seen_numbers
 from tandem.agents.saved import from_arrays
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout, Layout
@@ -24,16 +25,16 @@ if TYPE_CHECKING:
 
 def agent_for(config: SACConfig, spec: Spec) -> SAC:
     """The agent for a task; discrete parts of its action are learned by a grasp critic, features of cameras by heads."""
-    layout, seen = ActionLayout.of(spec), Layout(spec).size
+    layout, numbers = ActionLayout.of(spec), Layout(spec).size
+    cameras = tuple((name, entry.size) for name, entry in sorted(spec.observation.items()) if entry.role == "features")
     if layout.all_continuous:
-        cameras = tuple((name, entry.size) for name, entry in sorted(spec.observation.items()) if entry.role == "features")
-        return SAC(config, seen, spec.action_dim, spec.return_range, cameras=cameras)
+        return SAC(config, numbers, spec.action_dim, spec.return_range, cameras=cameras)
     from tandem.agents.grasp import GraspCritic
 
     columns = tuple(np.flatnonzero(layout.is_discrete).tolist())
     sizes = tuple(int(layout.high[column]) + 1 for column in columns)
-    grasp = GraspCritic(config, seen, columns, sizes, spec.return_range)
-    return SAC(config, seen, spec.action_dim - len(columns), spec.return_range, grasp)
+    grasp = GraspCritic(config, seen_numbers(numbers, cameras), columns, sizes, spec.return_range)
+    return SAC(config, numbers, spec.action_dim - len(columns), spec.return_range, grasp, cameras)
 
 
 def with_policy(agent: SAC, state: SACState, parameters: Mapping[str, np.ndarray]) -> SACState:

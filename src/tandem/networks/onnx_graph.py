@@ -71,14 +71,13 @@ def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, st
     """The whole policy as an `onnx.ModelProto`, with this metadata."""
     onnx, _ = packages()
     graph, parameters, squash = Graph(), snapshot.parameters, squash_of(snapshot.kind)
-    h = seen = _seen(graph, parameters, spec, squash)
+    seen = _seen(graph, parameters, spec, squash)
     cameras = camera_names(parameters)
     if cameras:
         from tandem.networks.onnx_eyes import add_eyes  # only policies with cameras need it
 
-        h = add_eyes(graph, parameters, h)
-    if snapshot.kind == "recurrent_gaussian":
-        h = _recurrent(graph, parameters, h)
+        seen = add_eyes(graph, parameters, seen)
+    h = _recurrent(graph, parameters, seen) if snapshot.kind == "recurrent_gaussian" else seen
     h = _trunk(graph, parameters, h)
     mean = graph.node("Gemm", h, *graph.weights(parameters, "mean"), output="mean")
     _std(graph, parameters, h, mean, squash)

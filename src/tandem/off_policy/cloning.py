@@ -21,6 +21,7 @@ from tandem.errors import ConfigError
 from tandem.files import private_files
 from tandem.layouts import ActionLayout, Layout
 from tandem.learnable import sees
+from tandem.networks.numpy_heads import NumpyHeads
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.run_spec import decide_spec
 from tandem.runs.checkpoint import write_policy
@@ -89,7 +90,8 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
         (run.best_policy, "deterministic", result.best, result.best_step),
         (run.latest_policy, "trained_long", result.last, result.last_step),
     ):
-        further = {} if grasp is None else grasp.cloned(_without_returns(observations, actions), step, args.seed)
+        seen = NumpyHeads(parameters)(observations, features) if features else observations
+        further = {} if grasp is None else grasp.cloned(_without_returns(seen, actions), step, args.seed)
         further |= {} if encoder is None else encoder.arrays()
         snapshot = PolicySnapshot(run.next_version(), step, parameters | further)
         write_policy(file, snapshot, spec, learned_by="bc")

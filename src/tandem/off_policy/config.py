@@ -12,7 +12,7 @@ from tandem.acting.judge import check_share
 from tandem.acting.operators import check_operator
 from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError
-from tandem.learnable import require_continuous, require_roles
+from tandem.learnable import require_roles
 from tandem.types import Spec
 
 
@@ -121,5 +121,3 @@ class TrainConfig:
 def require_learnable(spec: Spec) -> None:
     """Refuse a task that RLPD cannot learn, before anything is written."""
     require_roles(spec, "RLPD", ("vector", "features"))
-    if any(entry.role == "features" for entry in spec.observation.values()):
-        require_continuous(spec, "RLPD from cameras")  # the grasp critic does not see yet
