@@ -332,7 +332,7 @@ class Rig:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
 
     def disk_fills_up(self) -> None:
-        """Not one byte is left on the disk of run and spools, for everyone, and one part may be killed meanwhile. Then there is room again."""
+        """Not one byte is left on the disk of run and spools, and one part may be killed meanwhile. Then there is room again."""
         assert self.disk is not None, "it fills up a disk of its own"
         ballast, moving = self.disk.path / "ballast", any(self._moving())
         with ballast.open("wb", buffering=0) as file:

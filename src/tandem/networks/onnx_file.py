@@ -1,7 +1,7 @@
 """Reading a policy that was exported as an ONNX file. It is tried in a process of its own before it is loaded in this one.
 
 ONNX Runtime is not made for files of strangers: a few operators on small weights can ask for all memory or hours of work, and an odd graph
-can end the process. The trial has bounded memory and time: it loads the file, acts on two observations of zeros and looks at what comes out.
+can end the process. The trial has bounded memory and time. It loads the file, acts on two observations of zeros and checks what comes out.
 
     python -P -m tandem.networks.onnx_file NAME SECONDS < FILE          the trial; started by `read_onnx`, not for typing
 """
