@@ -30,7 +30,7 @@ _ROWS = 2
 
 def read_onnx(path: Path) -> OnnxPolicy:
     """A file that `tandem export` wrote."""
-    if not path.exists():
+    if not path.is_file():  # a pipe or a device could go on for ever
         raise FileMissing(f"there is no policy {path} (looked in {path.absolute().parent})")
     if path.stat().st_size > MAX_BYTES:
         raise FileUnreadable(f"{path} has {path.stat().st_size:,} bytes; an exported policy has at most {MAX_BYTES:,}. It was not read.")
