@@ -39,5 +39,5 @@ def test_a_large_file_of_settings_is_not_read(tmp_path: Path) -> None:
 
 def test_what_cannot_be_written_is_not_called_a_full_disk(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(TandemError, match="Not a directory.*look at the folder and its permissions"):
+    with pytest.raises(TandemError, match=r"Not a directory.*look at the folder and its permissions"):
         write_atomically(tmp_path / "file" / "x", b"")
