@@ -1,22 +1,25 @@
 """Does a damaged or hostile file do anything but be read, or be refused in words?
 
-    python -m benchmarks.fuzz_files [--files N] [--seed S] [--json]
+    python -m benchmarks.fuzz_files [--files N] [--seed S] [--only KIND] [--json]
 
 Valid files of every kind that Tandem reads are mutated with fixed seeds: bytes changed, cut off, doubled and put in; in texts also
-texts in place of numbers, numbers that are too large, and lists a thousand deep. Each is read as the programs read it. Wrong are an
-error that is not one of ours, more than `SLOW_S` of processor time, and more memory than `MORE_MB` beyond what the process had before.
+texts in place of numbers, numbers that are too large, and lists a thousand deep; in ONNX files also the network (`fuzz_onnx`). Each is
+read as the programs read it; with a policy in an ONNX file it is also acted. Wrong are an error that is not one of ours, more than
+`SLOW_S` of processor time (`TRIED_S` for a policy that is tried in a process of its own), and more memory than `MORE_MB` beyond what the
+process had before.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
 import pickle
 import random
 import re
 import resource
 import shutil
 import tempfile
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,6 +33,7 @@ from benchmarks.fuzz import mutated
 from benchmarks.report import Report
 from tandem.acting.latch import Latch, read_latch
 from tandem.acting.limits_file import read_limits
+from tandem.acting.policy import act_with, load_any_policy
 from tandem.codec import pack_transition
 from tandem.data.demos import read_demos
 from tandem.data.hil_serl import read_hil_serl
@@ -40,6 +44,7 @@ from tandem.link.access import Access, AccessFile
 from tandem.link.spool import Spool, leftovers, nobodys
 from tandem.link.steps import Record
 from tandem.networks.numpy_policy import acting_policy
+from tandem.networks.onnx_file import CPU_S
 from tandem.runs.checkpoint import read_checkpoint, read_policy, read_policy_notes, write_checkpoint, write_policy
 from tandem.runs.folder import RunFolder
 from tandem.runs.lines import read_rows
@@ -47,7 +52,7 @@ from tandem.runs.live import read_live
 from tandem.teleop.mapping import Mapping
 from tandem.types import Continuous, Entry, PolicySnapshot, Spec, Transition
 
-SLOW_S, MORE_MB = 3.0, 1024
+SLOW_S, TRIED_S, MORE_MB = 3.0, CPU_S + 3.0, 1024
 SPEC = Spec(
     "fuzz",
     {"pose": Entry((3,), unit="m"), "wrench": Entry((3,), unit="N"), "image": Entry((4, 4, 3), "uint8")},
@@ -112,7 +117,8 @@ class Kind:
     name: str
     file: Path
     read: Callable[[], object]
-    text: bool = False
+    change: Callable[[random.Random, bytes], bytes] = mutated
+    slow_s: float = SLOW_S
 
 
 @dataclass
@@ -151,14 +157,14 @@ def kinds(folder: Path) -> list[Kind]:
 def _texts(folder: Path) -> Iterator[Kind]:
     limits, runner, keys = folder / "limits.toml", folder / "runner.yaml", folder / "mapping.toml"
     limits.write_text(LIMITS)
-    yield Kind("limits", limits, lambda: read_limits(limits, SPEC, LimitSettings()), text=True)
+    yield Kind("limits", limits, lambda: read_limits(limits, SPEC, LimitSettings()), mutated_text)
     shutil.copy(Path(read_limits.__code__.co_filename).parents[1] / "teleop" / "mapping.toml", keys)
-    yield Kind("mapping", keys, lambda: Mapping.load(("x", "y", "z"), keys), text=True)
+    yield Kind("mapping", keys, lambda: Mapping.load(("x", "y", "z"), keys), mutated_text)
     with contextlib.suppress(ImportError):  # the extra `learn`
         from tandem.on_policy.rsl_rl_config import read_rsl_rl_config
 
         runner.write_text(RUNNER)
-        yield Kind("YAML", runner, lambda: read_rsl_rl_config(runner, 8), text=True)
+        yield Kind("YAML", runner, lambda: read_rsl_rl_config(runner, 8), mutated_text)
 
 
 def _data(folder: Path) -> Iterator[Kind]:
@@ -175,6 +181,8 @@ def _data(folder: Path) -> Iterator[Kind]:
     ]
     demos.write_bytes(pickle.dumps(rows))
     yield Kind("pickle", demos, lambda: (read_hil_serl(demos, SPEC), read_hil_serl(demos, None)))
+    with contextlib.suppress(ImportError):  # the extra `export`
+        yield from _exported(folder)
     write_policy(chosen, policy(), SPEC, learned_by="hand")
     yield Kind("policy", chosen, lambda: _read_policy(chosen))
     for name in ("agent.safetensors", "loops.msgpack", "meta.json", "SHA256SUMS"):
@@ -184,33 +192,52 @@ def _data(folder: Path) -> Iterator[Kind]:
             point = write_checkpoint(saved, 10, {"w": np.zeros((2, 3), np.float32)}, {"random": [1, 2]}, {"spec": SPEC.to_json()})
             if not checked:
                 (point / "SHA256SUMS").unlink()
-            yield Kind(f"checkpoint's {name}", point / name, lambda point=point: read_checkpoint(point), text=name.endswith("json"))
+            yield Kind(
+                f"checkpoint's {name}",
+                point / name,
+                lambda point=point: read_checkpoint(point),
+                mutated_text if name.endswith("json") else mutated,
+            )
+
+
+def _exported(folder: Path) -> Iterator[Kind]:
+    from benchmarks.fuzz_onnx import mutated_policy
+    from tandem.programs.export import onnx_bytes
+
+    file, vectors = (
+        folder / "policy.onnx",
+        dataclasses.replace(SPEC, observation={k: e for k, e in SPEC.observation.items() if k != "image"}),
+    )
+    file.write_bytes(onnx_bytes(policy(), vectors, "rlpd"))
+    yield Kind("ONNX", file, lambda: _act_with(file, vectors), mutated_policy, TRIED_S)
 
 
 def _run(run: Path) -> Iterator[Kind]:
     folder = RunFolder.create(run, "rlpd", {}, SPEC)
-    yield Kind("config", folder.config_file, lambda: RunFolder.open(run).info, text=True)
+    yield Kind("config", folder.config_file, lambda: RunFolder.open(run).info, mutated_text)
     AccessFile(folder).add("anna", "viewer")
     access = Access(folder)
     found = access.by_token(folder.token)
     assert found is not None
     access.open_session(found)
-    yield Kind("access", folder.access_file, lambda: (Access(folder), AccessFile(folder).list()), text=True)
-    yield Kind("sessions", folder.sessions_file, lambda: Access(folder).by_cookie("x"), text=True)
+    yield Kind("access", folder.access_file, lambda: (Access(folder), AccessFile(folder).list()), mutated_text)
+    yield Kind("sessions", folder.sessions_file, lambda: Access(folder).by_cookie("x"), mutated_text)
     folder.live_file.write_text("{}")
-    yield Kind("live", folder.live_file, lambda: read_live(folder.live_file), text=True)
+    yield Kind("live", folder.live_file, lambda: read_live(folder.live_file), mutated_text)
     folder.event("started", seed=1)
-    yield Kind("events", folder.events_file, lambda: list(read_rows(folder.events_file)), text=True)
+    yield Kind("events", folder.events_file, lambda: list(read_rows(folder.events_file)), mutated_text)
     latch = Latch.open(run / "latch", "fuzz", "arm", takes_over=False)
     latch.hold("stop", "Ada", "stopped by a person")
-    yield Kind("latch", latch.path, lambda: read_latch(latch.path), text=True)
+    yield Kind("latch", latch.path, lambda: read_latch(latch.path), mutated_text)
     for name in ("00000001.rec", "about.json"):
         root = run / f"spool_{name}"
         spool = Spool.create(root, "a", {"run": "r", "name": "arm"})
         spool.append([Record("a", number, pack_transition(step(number))) for number in range(20)])
         spool._file, file = -1, spool._file  # as if its process had been killed
         spool._reader.close()
-        yield Kind(f"spool's {name}", root / "a" / name, lambda root=root: _read_spool(root), text=name.endswith("json"))
+        yield Kind(
+            f"spool's {name}", root / "a" / name, lambda root=root: _read_spool(root), mutated_text if name.endswith("json") else mutated
+        )
         del file
 
 
@@ -226,6 +253,12 @@ def _read_policy(path: Path) -> None:
     assert spec.hash
     acting_policy(snapshot)
     read_policy_notes(path)
+
+
+def _act_with(path: Path, spec: Spec) -> None:
+    """As `tandem eval`, `play` and `actor`: the policy must be one for this robot."""
+    chosen, own = load_any_policy(path, spec=spec)
+    act_with(chosen, own)({name: np.zeros((1, *entry.shape), np.float32) for name, entry in spec.observation.items()})
 
 
 def _read_spool(root: Path) -> None:
@@ -256,18 +289,18 @@ def mutated_text(r: random.Random, data: bytes) -> bytes:
     return mutated(r, data)
 
 
-def attack_files(files: int, seed: int = 3) -> Found:
-    """So many mutated files, of all kinds in turn."""
+def attack_files(files: int, seed: int = 3, only: str = "") -> Found:
+    """So many mutated files, of all kinds in turn (those whose names have `only` in them)."""
     found, r, wrong = Found(), random.Random(seed), {}
     with tempfile.TemporaryDirectory() as folder:
-        every = kinds(Path(folder))
+        every = [kind for kind in kinds(Path(folder)) if only in kind.name]
         sound = {kind.file: kind.file.read_bytes() for kind in every}
         for kind in every:
             kind.read()  # the valid ones are read
         with _bounded_memory():
             for number in range(files):
                 kind = every[number % len(every)]
-                data = r.randbytes(r.randrange(300)) if r.random() < 0.05 else (mutated_text if kind.text else mutated)(r, sound[kind.file])
+                data = r.randbytes(r.randrange(300)) if r.random() < 0.05 else kind.change(r, sound[kind.file])
                 kind.file.write_bytes(data)
                 problem = _attempt(kind, found)
                 kind.file.write_bytes(sound[kind.file])
@@ -279,7 +312,7 @@ def attack_files(files: int, seed: int = 3) -> Found:
 
 def _attempt(kind: Kind, found: Found) -> str:
     """What went wrong; empty if it was read or refused in words."""
-    began = time.process_time()
+    began = _processor_s()
     try:
         kind.read()
         found.read += 1
@@ -288,8 +321,14 @@ def _attempt(kind: Kind, found: Found) -> str:
     except Exception as problem:
         where = traceback.extract_tb(problem.__traceback__)[-1]
         return f"{type(problem).__name__} at {Path(where.filename).name}:{where.lineno}: {str(problem)[:100]}"
-    seconds = time.process_time() - began
-    return f"it took {seconds:.0f} s" if seconds > SLOW_S else ""
+    seconds = _processor_s() - began
+    return f"it took {seconds:.0f} s" if seconds > kind.slow_s else ""
+
+
+def _processor_s() -> float:
+    """Of this process and of those that it started and that have ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 @contextlib.contextmanager
@@ -304,15 +343,16 @@ def _bounded_memory() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def main(files: int = 20_000, seed: int = 3, json: bool = False) -> None:
+def main(files: int = 20_000, seed: int = 3, only: str = "", json: bool = False) -> None:
     """Whether damaged and hostile files are read or refused in words.
 
     Args:
         files: How many.
         seed: Of the mutations.
+        only: Kinds of files whose names have this in them, such as ONNX.
         json: One JSON object instead of the table.
     """
-    found = attack_files(files, seed)
+    found = attack_files(files, seed, only)
     report = Report("fuzz_files", ("figure", "measured", "target"), {"wrong": ("==", 0.0)})
     figures: dict[str, Any] = {"read": found.read, "refused": found.refused, "wrong": len(found.wrong)}
     for name, value in figures.items():

@@ -68,6 +68,7 @@ SLOW = (
     "link/test_floods.py",
     "link/test_full_disk.py",
     "link/test_greeting.py",
+    "link/test_held.py",
     "link/test_hub_api.py",
     "link/test_hub_fuzz.py",
     "link/test_hub_security.py",

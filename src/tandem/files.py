@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import tomllib
@@ -21,6 +22,8 @@ DURABILITY_IN_WORDS: dict[Durability, str] = {
     "process": "an acknowledged step survives the death of every process, but a power cut may lose the newest ones (--durability power)",
 }
 
+_MAX_SETTINGS = 2**20
+
 
 def name_for_files(task: str) -> str:
     """The environment's id as a part of a file's name, whatever Python runs it: the path of an interpreter says nothing of the data."""
@@ -38,7 +41,8 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
         with whole_or_nothing(path, durable=durable) as partial:
             partial.write_bytes(data)
     except OSError as problem:
-        raise StorageFull(f"cannot write {path}: {problem.strerror}. What was there before is intact; free space and resume.") from problem
+        advice = "free space and resume." if problem.errno in (errno.ENOSPC, errno.EDQUOT) else "look at the folder and its permissions."
+        raise StorageFull(f"cannot write {path}: {problem.strerror}. What was there before is intact; {advice}") from problem
 
 
 @contextlib.contextmanager
@@ -104,10 +108,12 @@ def sync(path: Path) -> None:
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
-    """A settings file; `what` says in an error what it is of."""
+    """A settings file; `what` says in an error what it is of. A pipe or a device, which could go on for ever, is no file."""
+    if not path.is_file():
+        raise FileMissing(f"there is no {what} {path}" if not path.exists() else f"{path} is no file; expected a {what}")
+    if path.stat().st_size > _MAX_SETTINGS:
+        raise ConfigError(f"the {what} {path} has {path.stat().st_size:,} bytes, at most {_MAX_SETTINGS:,} are read: is it another file?")
     try:
         return tomllib.loads(path.read_text())
-    except FileNotFoundError:
-        raise FileMissing(f"there is no {what} {path}") from None
     except (OSError, ValueError, RecursionError) as problem:  # also of Unicode, and of numbers with thousands of digits
         raise ConfigError(f"the {what} {path} cannot be read: {problem}") from None

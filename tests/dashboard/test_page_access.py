@@ -1,6 +1,7 @@
 """Pages of people with different roles, and pages that are open only by name: the hub with its page, over real sockets."""
 
 import contextlib
+import http.client
 import http.server
 import json
 import subprocess
@@ -82,6 +83,21 @@ def test_a_viewers_page_may_stop_and_nothing_more(run: Path, address: str) -> No
             assert "is a viewer and may not" in answer(socket, do="run", command=command), command
         assert "may not take over" in answer(socket, do="take")
         assert "nobody received it" in answer(socket, do="robot", command="stop", detail={"stay": True})  # allowed; there is no robot
+
+
+def test_no_path_leads_out_of_what_is_served(run: Path, address: str) -> None:
+    session, secret = logged_in(address, (run / "token").read_text()), (run / "token").read_text().strip()
+    ways = ("..", "%2e%2e", "%2E%2E%2f", "..%2f", "..%5c", "....//", "%252e%252e", "..;", ".%00.", "..%c0%af", "/")
+    for root in ("/page/assets/", "/_nicegui/", "/"):
+        for way in ways:
+            for target in (f"{'/'.join([way] * 12)}/etc/passwd", f"{'/'.join([way] * 12)}{run}/token", f"{way}/mount.py"):
+                connection = http.client.HTTPConnection(address, timeout=10)
+                connection.request("GET", root + target, headers=session)
+                got = connection.getresponse()
+                said = got.read()
+                assert b"root:" not in said and secret.encode() not in said and b"def mount_on_hub" not in said, root + target
+                assert got.status in (400, 401, 404), f"{root}{target}: {got.status}"
+                connection.close()
 
 
 def test_a_page_is_closed_when_its_credential_is_revoked(run: Path, address: str) -> None:

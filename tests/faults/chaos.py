@@ -71,7 +71,7 @@ class Tally:
 
 
 def main(
-    faults: int = 1000, transitions: int = 1_000_000, seed: int = 0, json: bool = False, latch: bool = LATCHED, fill_disk: bool = False
+    faults: int = 1000, transitions: int = 1_000_000, seed: int = 0, json: bool = False, latch: bool = LATCHED, only: tuple[str, ...] = ()
 ) -> int:
     """Put runs through random faults and count what became of their steps, and whether a robot moved that had to stand still.
 
@@ -80,8 +80,8 @@ def main(
         transitions: Each round goes on until it has its share of these (--faults below 100: a thousand for each fault).
         seed: Of the faults and their moments.
         json: One JSON object instead of a table.
-        fill_disk: Also fill up the disk that run and spools are on, for everyone (`disk_full` is the hub's alone).
         latch: Also restart actors while their robots must stand still. Default: where this version has the latch.
+        only: These faults alone, such as `disk_fills_up` (the disk of run and spools, for everyone; `disk_full` is the hub's alone).
     """
     rounds = max(1, round(faults / ROUND_FAULTS))
     if faults < ROUND_FAULTS:
@@ -94,7 +94,7 @@ def main(
             rig = Rig(Path(folder), seed=seed + number, num_envs=ENVIRONMENTS, ratio=0.01, disk=disk)
             stack.callback(rig.close)
             try:
-                left_out = (() if fill_disk else ("disk_fills_up",)) + (() if disk else ("power_cut", "disk_fills_up"))
+                left_out = (() if disk else ("power_cut", "disk_fills_up")) + tuple(name for name in CHANCES if only and name not in only)
                 one_round(rig, tally, share, transitions // rounds, left_out, latch)
             except AssertionError as problem:
                 tally.broken_off.append(f"round {number}: {problem}")

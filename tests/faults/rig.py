@@ -15,6 +15,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -331,16 +332,26 @@ class Rig:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
 
     def disk_fills_up(self) -> None:
-        """Not one byte is left on the disk of run and spools, for everyone; a while later there is room again."""
+        """Not one byte is left on the disk of run and spools, and one part may be killed meanwhile. Then there is room again."""
         assert self.disk is not None, "it fills up a disk of its own"
-        ballast = self.disk.path / "ballast"
-        with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+        ballast, moving = self.disk.path / "ballast", any(self._moving())
+        with ballast.open("wb", buffering=0) as file:
             for size in (2**20, 2**12, 1):
                 with contextlib.suppress(OSError):
                     while True:
                         file.write(bytes(size))
+        assert shutil.disk_usage(self.disk.path).free < 2**20, "the disk is not full"
+        if moving:
+            self.wait("the hub says that its disk is full", lambda: self.api("/api/status")["journal"]["state"] == "storage_full", 20)
+        victim, number = self.random.choice(("nobody", "hub", "trainer", "actor")), self.random.randrange(len(self.actors))
+        if victim == "actor":
+            self._kill(self.actors[number])
+        elif victim != "nobody":
+            self.fault(f"kill_{victim}")
         time.sleep(self.random.uniform(0.5, 2.0))
         ballast.unlink()
+        if victim == "actor":  # on a full disk it would say that there is no place for its spool, and end
+            self.actors[number] = self.start_actor(number)
 
     def clock_jumps(self) -> None:
         for jump in (86_400.0, -86_400.0, 3.0, 0.0):

@@ -29,8 +29,9 @@ from tandem.envs.reach import SPEC as REACH
 from tandem.envs.registry import make_env, make_expert
 from tandem.errors import ConfigError, FileMissing, FileUnreadable, SpecMismatch
 from tandem.layouts import Layout
-from tandem.networks import onnx_policy
-from tandem.networks.onnx_policy import OPERATORS, from_bytes, graph_hash, read_onnx
+from tandem.networks import onnx_file
+from tandem.networks.onnx_file import read_onnx
+from tandem.networks.onnx_policy import OPERATORS, from_bytes, graph_hash
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train
@@ -372,6 +373,47 @@ def test_a_file_that_was_tampered_with_is_not_run(change: Callable[[Any], None],
         read_onnx(file)
 
 
+def _much(what: str, times: int) -> Callable[[Any], None]:
+    """Two small weights that together make a table, which is multiplied by itself, or set beside itself, again and again."""
+
+    def change(model: Any) -> None:
+        graph = model.graph
+        make: Callable[..., Any] = onnx.helper.make_node
+        for name, shape in (("high", (4096, 1)), ("wide", (1, 4096))):
+            graph.initializer.append(onnx.numpy_helper.from_array(np.zeros(shape, np.float32), name))
+        nodes, axis = [make("Add", ["high", "wide"], ["much0"])], {"axis": 0} if what == "Concat" else {}
+        nodes += [make(what, [f"much{number}"] * 2, [f"much{number + 1}"], **axis) for number in range(times)]
+        nodes[-1].output[0] = "unused"
+        graph.output.append(onnx.helper.make_tensor_value_info("unused", onnx.TensorProto.FLOAT, None))
+        graph.node.extend(nodes)
+
+    return change
+
+
+def _alone(model: Any) -> None:
+    """Not for any number of rows."""
+    for end in model.graph.input:
+        end.type.tensor_type.shape.dim[0].dim_value = 1
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (_much("MatMul", 400), r"tried in a process of its own and ended it \((SIGXCPU|SIGKILL): .*It was not run here"),
+        (_much("Concat", 20), r"policy.onnx cannot .*alloc"),
+        (_alone, "policy.onnx cannot act: ONNX Runtime says"),
+    ],
+)
+def test_a_small_file_that_asks_for_hours_or_gigabytes_is_refused(
+    change: Callable[[Any], None], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onnx_file, "CPU_S", 2)
+    file = tmp_path / "policy.onnx"
+    file.write_bytes(edited(onnx_bytes(POLICIES["sac"]()[0], SPEC, "rlpd"), change))
+    with pytest.raises(FileUnreadable, match=words):
+        read_onnx(file)
+
+
 def test_what_is_no_policy_or_too_large_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "policy.onnx"
     with pytest.raises(FileMissing, match="there is no policy"):
@@ -382,7 +424,7 @@ def test_what_is_no_policy_or_too_large_is_told(tmp_path: Path, monkeypatch: pyt
         read_onnx(file)
     file.write_bytes(data)
     assert read_onnx(file).kind == "rlpd"
-    monkeypatch.setattr(onnx_policy, "MAX_BYTES", len(data) - 1)
+    monkeypatch.setattr(onnx_file, "MAX_BYTES", len(data) - 1)
     with pytest.raises(FileUnreadable, match=r"an exported policy has at most .* It was not read"):
         read_onnx(file)
 

@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from tandem.programs.launcher import LocalLauncher, Part
+from tandem.envs.reach import SPEC
+from tandem.programs import supervisor
+from tandem.programs.launcher import DISK_FULL, LocalLauncher, Part
+from tandem.programs.parts import hub_part
 from tandem.programs.supervisor import PartFailed, Supervisor
 from tandem.runs.folder import RunFolder
+from tests.small_disk import small_disk
 from tests.waiting import wait_for
 
 FEW = ("--hidden", "16", "16", "--batch-size", "16", "--training-starts", "10", "--eval-period", "0", "--final-episodes", "0")
@@ -101,8 +105,8 @@ class ScriptedLauncher:
 def supervise(run: Path, launcher: ScriptedLauncher, actors: Sequence[str] = ("actor 0",)) -> tuple[dict, list[str], list[dict]]:
     said: list[str] = []
     events: list[dict] = []
-    supervisor = Supervisor(run, launcher, said.append, lambda kind, **details: events.append({"kind": kind, **details}))
-    summary = supervisor.supervise(Part("hub", ()), Part("trainer", ()), [Part(name, ()) for name in actors])
+    watching = Supervisor(run, launcher, said.append, lambda kind, **details: events.append({"kind": kind, **details}))
+    summary = watching.supervise(Part("hub", ()), Part("trainer", ()), [Part(name, ()) for name in actors])
     return summary, said, events
 
 
@@ -130,6 +134,31 @@ def test_a_fault_that_returns_ends_the_run_and_a_kill_from_outside_does_not(tmp_
     assert supervise(tmp_path, ScriptedLauncher(tmp_path, killed))[0] == {"stopped": "max_steps"} and not killed["actor 0"]
 
 
+def test_a_part_that_a_full_disk_ended_is_started_again_until_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "_FULL_S", 0.05)
+    full = [Played([DISK_FULL]) for _ in range(30)]  # more often than a part may die
+    plays = {"hub": [Played([None])], "trainer": [*full, Played([None, None, 0])], "actor 0": [Played([None])]}
+    monkeypatch.setattr(supervisor, "_LOOK_S", 0.01)
+    summary, said, events = supervise(tmp_path, ScriptedLauncher(tmp_path, plays))
+    assert summary == {"stopped": "max_steps"} and not plays["trainer"]
+    assert said == [f"the trainer ended: the disk of {tmp_path} is full. Make room; it is started again every 0 s"], "said once"
+    assert events[1:] == [{"kind": "restarted", "part": "trainer", "signal": "disk full"}] * 30
+
+
+def test_a_part_says_by_its_exit_code_that_the_disk_is_full_and_nothing_else(tmp_path: Path) -> None:
+    """A hub that has to make its journal, where there is no room for it; and where it may not be made at all."""
+    log, settings = tmp_path / "log", {"host": "127.0.0.1", "port": 0, "certificate": None, "key": None, "insecure": False}
+    settings |= {"host_names": [], "session_hours": 8, "timeout_s": 10, "disk_reserve_mb": 500, "durability": "power"}
+    settings |= {"actor_settings": {}, "steps_per_update": 1}
+    with small_disk(tmp_path / "disk", 1) as disk:
+        run = RunFolder.create(disk.folder / "run", "rlpd", {}, SPEC)
+        for refused, code in ((disk.fill, DISK_FULL), (lambda: (disk.clear(), (run.path / "journal.db").mkdir()), 2)):
+            refused()
+            hub = LocalLauncher(output=log).start(hub_part(run.path, **settings))
+            hub.wait(60)
+            assert hub.code == code, log.read_text()
+
+
 def test_a_part_that_ends_with_an_error_ends_the_run_and_its_log_is_named(tmp_path: Path) -> None:
     hub, trainer, actor = Played([None]), Played([None]), Played([3])
     launcher = ScriptedLauncher(tmp_path, {"hub": [hub], "trainer": [trainer], "actor 0": [actor]})
@@ -151,7 +180,7 @@ def test_the_error_that_a_part_left_is_said_and_becomes_an_event(tmp_path: Path)
     def said(kind: str, **details: object) -> None:
         events.append({"kind": kind, **details})
 
-    supervisor = Supervisor(tmp_path, launcher, print, said, listening=lambda: None)
+    watching = Supervisor(tmp_path, launcher, print, said, listening=lambda: None)
     start = launcher.start
 
     def start_and_fail(part: Part) -> object:
@@ -161,7 +190,7 @@ def test_the_error_that_a_part_left_is_said_and_becomes_an_event(tmp_path: Path)
 
     launcher.start = start_and_fail  # pyright: ignore[reportAttributeAccessIssue]
     with pytest.raises(PartFailed, match=r"the actor 0 ended with code 2: environment 'arm' failed in step\(\)"):
-        supervisor.supervise(Part("hub", ()), Part("trainer", ()), [Part("actor 0", ())])
+        watching.supervise(Part("hub", ()), Part("trainer", ()), [Part("actor 0", ())])
     error = "environment 'arm' failed in step()"
     assert events[1:] == [{"kind": "part_failed", "part": "actor 0", "how": "ended with code 2", "error": error, "environment": True}]
 

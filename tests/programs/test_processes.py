@@ -139,6 +139,10 @@ def test_a_run_is_steered_over_its_api(tmp_path: Path, started: Callable[..., Co
     command = started("train", "reach", *SMALL, "--eval-episodes", "4", "--run", str(run))
     actors = wait_for(lambda: api(run, "/api/actors"), 60, what="an actor")
     assert {actor["credential"] for actor in actors} == {"actors"}, "not the admin's token"
+    secrets = [(run / name).read_bytes().strip() for name in ("token", "actors_token")]
+    shown = [Path(f"/proc/{pid}/{what}").read_bytes() for pid in parts_of(run) for what in ("cmdline", "environ")]
+    files = [file.read_bytes() for file in run.rglob("*") if file.is_file() and not file.name.endswith("token")]
+    assert len(shown) >= 6 and not any(secret in data for secret in secrets for data in (*shown, *files))
     wait_for(lambda: learner_step(run) > 30, 60, what="it learns")
     api(run, "/api/command", {"command": "pause", "to": "all"})
     wait_for(lambda: api(run, "/api/status")["trainer"]["phase"] == "paused", 60, what="it pauses")

@@ -15,7 +15,8 @@ from tandem.layouts import Layout
 from tandem.networks.numpy_gaussian import NumpyGaussian
 from tandem.networks.numpy_policy import NumpyPolicy, acting_policy, look
 from tandem.networks.numpy_recurrent import NumpyRecurrent
-from tandem.networks.onnx_policy import OnnxPolicy, read_onnx
+from tandem.networks.onnx_file import read_onnx
+from tandem.networks.onnx_policy import OnnxPolicy
 from tandem.runs.checkpoint import read_policy
 from tandem.runs.folder import RunFolder
 from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec

@@ -21,6 +21,7 @@ import os
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -36,28 +37,35 @@ _READY = b"ready\n"
 MARGIN_S = 0.5
 """Beyond the limit of a step or a reset, at which the thread in the actor halts."""
 _COMMAND_S = 10.0
-_START_S, _END_S = 30.0, 3.0
+_START_S, _END_S, _LASTS_S = 30.0, 3.0, 5.0
+"""The last: one that ends sooner after its start would end again."""
 
 
 class WatchdogProcess:
     """The actor's end. Writing to it never waits."""
 
     def __init__(self, plan: HaltPlan, say: Callable[[str], None]) -> None:
-        self._say, self._well = say, True
+        self._plan, self._say, self._well, self._ended = plan, say, True, False
+        self._process, self._pipe = self._start()
+        self._began = time.monotonic()
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], int]:
+        """A process that is ready, and the pipe to it."""
         command = [sys.executable, "-P", "-m", "tandem.acting.watchdog_process"]
         # a session of its own: Ctrl-C is for the actor
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._pipe = self._process.stdin.fileno()
-        os.write(self._pipe, json.dumps(dataclasses.asdict(plan)).encode() + b"\n")
-        os.set_blocking(self._pipe, False)
-        ready, _, _ = select.select([self._process.stdout], [], [], _START_S)
-        if not ready or os.read(self._process.stdout.fileno(), 100) != _READY:
-            self.end()
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        assert process.stdin is not None and process.stdout is not None
+        pipe = process.stdin.fileno()
+        os.write(pipe, json.dumps(dataclasses.asdict(self._plan)).encode() + b"\n")
+        os.set_blocking(pipe, False)
+        ready, _, _ = select.select([process.stdout], [], [], _START_S)
+        if not ready or os.read(process.stdout.fileno(), 100) != _READY:
+            _end(process)
             raise ServedError(
                 "the watchdog process, which halts the robot if this actor hangs, did not start; what it printed is above. The robot was "
                 "not moved."
             )
+        return process, pipe
 
     def expect_next(self, limit_s: float = 0.0) -> None:
         """Halt the robot unless this is called again in time: within the limit of a call of the environment, or a turn of the loop."""
@@ -65,18 +73,13 @@ class WatchdogProcess:
 
     def end(self) -> None:
         """The actor has halted the robot itself, and needs nobody any more."""
+        self._ended = True
         self._write(b"end\n")
-        for stream in (self._process.stdin, self._process.stdout):
-            assert stream is not None
-            with contextlib.suppress(OSError):
-                stream.close()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        _end(self._process)
 
     def _write(self, line: bytes) -> None:
+        if not self._well:  # its pipe is closed, and the number of it may be another file's
+            return
         try:
             os.write(self._pipe, line)
         except BlockingIOError:  # it does not read: stopped, or starved
@@ -85,9 +88,39 @@ class WatchdogProcess:
             self._unwell("has ended")
 
     def _unwell(self, how: str) -> None:
-        if self._well:
+        """Say it once, and start another one. The control loop does not wait for that."""
+        if self._well and not self._ended:
             self._well = False
-            self._say(f"[ACTOR] the watchdog process {how}: nobody halts the robot if this actor hangs. Start the actor again.")
+            self._say(f"[ACTOR] the watchdog process {how}: another one is started. Until then nobody halts the robot if this actor hangs.")
+            threading.Thread(target=self._start_again, name="watchdog", daemon=True).start()
+
+    def _start_again(self) -> None:
+        self._process.kill()
+        _end(self._process)
+        try:
+            if time.monotonic() - self._began < _LASTS_S:
+                raise ServedError("it had just been started")
+            self._process, self._pipe = self._start()
+        except (OSError, ServedError) as problem:
+            self._say(f"[ACTOR] no watchdog process: nobody halts the robot if this actor hangs ({problem}). Start the actor again.")
+            return
+        self._began, self._well = time.monotonic(), True
+        if self._ended:
+            self.end()
+        else:
+            self._say("[ACTOR] there is a watchdog process again")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        with contextlib.suppress(OSError):
+            stream.close()
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 class _Robot:

@@ -223,7 +223,7 @@ _PUTS, _GETS, _TUPLES = (
 
 
 def _read_bytes(path: Path, max_bytes: int) -> bytes:
-    if not path.exists():
+    if not path.is_file():  # a pipe or a device could go on for ever
         raise FileMissing(f"there is no file {path} (looked in {path.absolute().parent}).")
     size = path.stat().st_size
     if size > max_bytes:

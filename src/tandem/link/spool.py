@@ -101,7 +101,9 @@ class Spool:
             sync(root)
             return cls(folder, lock, limit, durability)
         except OSError as problem:
-            raise StorageFull(f"cannot make the spool {folder}: {problem.strerror}. Give the actor another folder for its spool.") from None
+            raise StorageFull(
+                f"cannot make the spool {folder}: {problem.strerror}. Give the actor another folder for its spool."
+            ) from problem
 
     @property
     def gaps(self) -> list[Gap]:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tandem.errors import FileMissing, FileUnreadable, SpecMismatch
+from tandem.errors import FileUnreadable, SpecMismatch
 from tandem.layouts import ActionLayout
 from tandem.networks.onnx_graph import MEMORY_IN, MEMORY_OUT, OPSET, OUTPUTS, VALUES, packages
 from tandem.types import Observation, Spec
 
 FORMAT = "tandem-onnx-1"
-MAX_BYTES = 256 * 2**20
-"""A policy for vector observations has a few megabytes at most; a larger file is not read into memory."""
 MAX_NODES, MAX_AXIS = 500, 16_384
 """Operators and weights in a file, and units of a layer: what an exported policy computes stays small."""
 MAX_CHANNELS, MAX_SIDE = 1024, 2048
@@ -46,7 +43,7 @@ class OnnxPolicy:
             self._session: Any = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         except Exception as problem:  # its errors share no base class but this one
             raise FileUnreadable(f"{what} cannot be run by ONNX Runtime {runtime.__version__}: {problem}") from problem
-        self.metadata = metadata
+        self.metadata, self._what = metadata, what
         self.spec = Spec.from_json(json.loads(metadata["spec"]))
         self.version, self.learner_step = int(metadata["policy_version"]), int(metadata["learner_step"])
         self.hash, self.kind = metadata["policy_hash"], metadata["kind"]
@@ -58,6 +55,8 @@ class OnnxPolicy:
         given = {entry.name for entry in self._session.get_outputs()}
         self._outputs = (*OUTPUTS, *(name for name in (MEMORY_OUT, VALUES) if name in given))
         self._is_axis = ~ActionLayout.of(self.spec).is_discrete
+        self.axes = int(self._is_axis.sum())
+        """Numbers of the action that are not choices."""
         self._squash = _SQUASH[metadata["squash"]]
 
     def begin(self, rows: int) -> np.ndarray:
@@ -69,7 +68,10 @@ class OnnxPolicy:
         feed = {name: np.asarray(observation[name], np.uint8 if name in self._pictures else np.float32) for name in self.inputs}
         if self.memory_size:
             feed[MEMORY_IN] = self.begin(len(next(iter(feed.values())))) if memory is None else memory
-        return dict(zip(self._outputs, self._session.run(self._outputs, feed), strict=True))
+        try:
+            return dict(zip(self._outputs, self._session.run(self._outputs, feed), strict=True))
+        except Exception as problem:  # its errors share no base class but this one
+            raise FileUnreadable(f"{self._what} cannot act: ONNX Runtime says {problem!s:.300}") from problem
 
     def mode(self, observation: Observation, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The actions without exploration, and the new hidden state."""
@@ -85,17 +87,23 @@ class OnnxPolicy:
         return drawn, outputs.get(MEMORY_OUT, memory)
 
 
-def read_onnx(path: Path) -> OnnxPolicy:
-    """A file that `tandem export` wrote."""
-    if not path.exists():
-        raise FileMissing(f"there is no policy {path} (looked in {path.absolute().parent})")
-    if path.stat().st_size > MAX_BYTES:
-        raise FileUnreadable(f"{path} has {path.stat().st_size:,} bytes; an exported policy has at most {MAX_BYTES:,}. It was not read.")
-    return from_bytes(path.read_bytes(), str(path))
-
-
 def from_bytes(data: bytes, what: str) -> OnnxPolicy:
-    """The same from bytes. Everything is checked before it is used."""
+    """A policy from the bytes of a file. Everything is checked before it is used; what comes from outside is tried first (`onnx_file`)."""
+    metadata = check(data, what)
+    try:
+        policy = OnnxPolicy(data, metadata, what)
+    except (KeyError, ValueError, TypeError) as problem:
+        raise FileUnreadable(f"the metadata of {what} cannot be read ({type(problem).__name__}: {problem})") from problem
+    if policy.spec.hash != metadata.get("spec_hash"):
+        raise FileUnreadable(
+            f"{what} has a spec with hash {policy.spec.hash}, its metadata says {metadata.get('spec_hash')}: it is damaged"
+        )
+    _check_inputs(policy, what)
+    return policy
+
+
+def check(data: bytes, what: str) -> dict[str, str]:
+    """The metadata of a file that has only what `tandem export` writes. Nothing of it is run."""
     onnx, _ = packages()
     try:
         model = onnx.load_model_from_string(data)
@@ -110,16 +118,7 @@ def from_bytes(data: bytes, what: str) -> OnnxPolicy:
     _refuse_foreign_parts(model, what)
     if metadata.get("graph_hash") != graph_hash(model):
         raise FileUnreadable(f"{what} was changed after the export: the hash of its network differs from its metadata. Export it again.")
-    try:
-        policy = OnnxPolicy(data, metadata, what)
-    except (KeyError, ValueError, TypeError) as problem:
-        raise FileUnreadable(f"the metadata of {what} cannot be read ({type(problem).__name__}: {problem})") from problem
-    if policy.spec.hash != metadata.get("spec_hash"):
-        raise FileUnreadable(
-            f"{what} has a spec with hash {policy.spec.hash}, its metadata says {metadata.get('spec_hash')}: it is damaged"
-        )
-    _check_inputs(policy, what)
-    return policy
+    return metadata
 
 
 def graph_hash(model: Any) -> str:

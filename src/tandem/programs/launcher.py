@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+DISK_FULL = 75
+"""Exit code of a part that ended because the disk is full: the same start works when there is room (EX_TEMPFAIL of sysexits.h)."""
+
 
 @dataclass(frozen=True)
 class Part:

@@ -7,6 +7,7 @@ python -P -m tandem.programs.parts actor|film ARGUMENTS
 from __future__ import annotations
 
 import contextlib
+import errno
 import faulthandler
 import itertools
 import json
@@ -21,7 +22,7 @@ from typing import Any, NoReturn
 
 from tandem.errors import EnvironmentFailed, StorageFull, TandemError
 from tandem.files import write_atomically
-from tandem.programs.launcher import Part
+from tandem.programs.launcher import DISK_FULL, Part
 from tandem.runs.folder import RunFolder
 from tandem.runs.printable import printable
 
@@ -141,6 +142,16 @@ def _leave_last_words(name: str, arguments: Sequence[str], problem: BaseExceptio
         write_atomically(file, json.dumps(words).encode(), durable=False)
 
 
+def _disk_is_full(problem: BaseException | None) -> bool:
+    """Not where a file could not be written for another reason: that would fail again."""
+    full = False
+    while problem is not None:
+        if isinstance(problem, OSError):
+            return problem.errno in (errno.ENOSPC, errno.EDQUOT)
+        full, problem = full or isinstance(problem, StorageFull), problem.__cause__
+    return full
+
+
 def _let_go_of_output() -> None:
     """Where the terminal is gone or its log file is on a full disk, Python would end with code 120, as if this part had failed."""
     for stream in (sys.stdout, sys.stderr):
@@ -162,9 +173,12 @@ def main() -> NoReturn:
         if isinstance(problem, EnvironmentFailed):
             traceback.print_exception(problem.__cause__)
         print(printable(f"{name}: {problem}", lines=True), file=sys.stderr)
-        sys.exit(2)
+        sys.exit(DISK_FULL if _disk_is_full(problem) else 2)
     except Exception as problem:
         _leave_last_words(name, arguments, problem)
+        if _disk_is_full(problem):
+            traceback.print_exc()
+            sys.exit(DISK_FULL)
         raise
     finally:
         _let_go_of_output()

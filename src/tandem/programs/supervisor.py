@@ -1,7 +1,8 @@
 """The supervisor: starts the parts of a run, watches them, and stops them in the right order.
 
 A part that was killed is started again and continues: the journal, the spools, the checkpoints and the counters are on the disk.
-A part that ends by itself with an error stops the run, because it would fail again.
+A part that ends by itself with an error stops the run, because it would fail again. One that could not start because the disk is full
+is tried again until there is room.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.errors import TandemError
-from tandem.programs.launcher import Handle, Launcher, Part
+from tandem.programs.launcher import DISK_FULL, Handle, Launcher, Part
 from tandem.runs.folder import RunFolder, read_json
 
 _LOOK_S = 0.1
@@ -28,6 +29,8 @@ _FAULTS = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL")
 _FAULT_S = 60.0
 _MAX_FAULTS = 5
 """In a row, each within a minute of the start: the same fault again. A simulator may take longer to start than `_QUICK_DEATH_S`."""
+_FULL_S = 5.0
+"""Between two starts of a part that a full disk keeps from starting."""
 _STOP_S = 15.0
 _SAVE_S = 120.0
 """For the trainer, which finishes its step or its evaluation and then saves."""
@@ -49,6 +52,9 @@ class Supervised:
     quick_deaths: int = 0
     faults: int = 0
     """How often in a row it died of a fault of its own, within a minute of its start."""
+    told_full: bool = False
+    next_try: float | None = None
+    """When it is started again after it ended because the disk is full."""
 
     @property
     def name(self) -> str:
@@ -121,7 +127,9 @@ class Supervisor:
             for part in parts:
                 if part.code == 0 and part is trainer:
                     return
-                if part.code:
+                if part.code == DISK_FULL:
+                    self._start_when_there_is_room(part)
+                elif part.code:
                     self._start_again(part, part.code)
             time.sleep(_LOOK_S)
 
@@ -138,6 +146,18 @@ class Supervisor:
         self.say(f"the {part.name} was ended by {how}{hint}; it is started again")
         self.event("restarted", part=part.name, signal=how)
         part.start(self.run)
+
+    def _start_when_there_is_room(self, part: Supervised) -> None:
+        """A full disk ends no run: the part is tried again until it can start. Said once, and again if it had run for a while."""
+        now = time.monotonic()
+        if part.next_try is None:
+            if not part.told_full or now - part.began > _FAULT_S:
+                self.say(f"the {part.name} ended: the disk of {self.run} is full. Make room; it is started again every {_FULL_S:.0f} s")
+            part.told_full, part.next_try = True, now + _FULL_S
+        elif now >= part.next_try:
+            part.next_try = None
+            self.event("restarted", part=part.name, signal="disk full")
+            part.start(self.run)
 
     def _failed(self, part: Supervised, how: str) -> PartFailed:
         """The run ends because of this part: said here, and kept for the doctor, who would otherwise see only that the run was stopped."""
