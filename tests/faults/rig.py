@@ -341,8 +341,8 @@ class Rig:
                     while True:
                         file.write(bytes(size))
         assert shutil.disk_usage(self.disk.path).free < 2**20, "the disk is not full"
-        if moving:
-            self.wait("the hub says that its disk is full", lambda: self.api("/api/status")["journal"]["state"] == "storage_full", 20)
+        if moving:  # where the spools are full first, the robots stand still, and the hub has nothing to write that it could notice by
+            self.wait("the hub says that its disk is full, or the robots stand still", self._full_or_standing, 20)
         victim, number = self.random.choice(("nobody", "hub", "trainer", "actor")), self.random.randrange(len(self.actors))
         if victim == "actor":
             self._kill(self.actors[number])
@@ -352,6 +352,9 @@ class Rig:
         ballast.unlink()
         if victim == "actor":  # on a full disk it would say that there is no place for its spool, and end
             self.actors[number] = self.start_actor(number)
+
+    def _full_or_standing(self) -> bool:
+        return self.api("/api/status")["journal"]["state"] == "storage_full" or not any(self._moving())
 
     def clock_jumps(self) -> None:
         for jump in (86_400.0, -86_400.0, 3.0, 0.0):
