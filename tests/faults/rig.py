@@ -148,6 +148,7 @@ class Rig:
 
     @property
     def hub_pid(self) -> int:
+        self.wait("the hub says where it is", (self.run / "hub.json").exists)  # one that started on a full disk writes it later
         return json.loads((self.run / "hub.json").read_text())["pid"]
 
     @property

@@ -1,6 +1,9 @@
 """A disk that is really full under a real hub: commands reach the robots, no step is lost, and all goes on when there is room."""
 
 import dataclasses
+import json
+import os
+import time
 import urllib.error
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from link_samples import SPEC, HubProcess, assert_each_once_in_order, client, ma
 
 from tandem.errors import ConfigError, StorageFull
 from tandem.link.client import ActorClient
+from tandem.link.hub import Hub
 from tandem.link.hub_config import disk_reserve
 from tandem.link.trainer_end import TrainerEnd
 from tandem.runs.checkpoint import write_checkpoint
@@ -51,6 +55,18 @@ def test_the_reserve_is_a_twentieth_of_a_small_disk(disk: SmallDisk) -> None:
     assert disk_reserve(disk.folder, 0.1) == 100_000 and disk_reserve(disk.folder, 0) == 0
     with pytest.raises(ConfigError, match="megabytes"):
         disk_reserve(disk.folder, float("nan"))
+
+
+def test_a_hub_that_starts_on_a_full_disk_is_not_taken_for_the_one_before(disk: SmallDisk) -> None:
+    hub = Hub(make_run(disk.folder / "run"))
+    hub.folder.hub_file.write_text('{"address": "127.0.0.1:1", "pid": 1}')
+    disk.fill()
+    hub._begin_listening()
+    assert not hub.folder.hub_file.exists(), "where the hub before listened"
+    disk.clear()
+    hub._tick(time.monotonic())
+    assert json.loads(hub.folder.hub_file.read_text())["pid"] == os.getpid()
+    hub.close()
 
 
 def test_below_the_reserve_steps_stay_at_the_actor_until_there_is_room(hub: HubProcess, actor: ActorClient, disk: SmallDisk) -> None:

@@ -103,6 +103,7 @@ class Hub:
         self._failure: BaseException | None = None
         self._learner_rate, self._actor_rate = Rate(), Rate()
         self._began, self._saved_at = time.monotonic(), -math.inf
+        self._address_written = False
         self._findings = FindingsCache(findings, self.live)
         self._board = Board(run)
         self._journal = open_journal(run, info.spec, read_only=False, durability=config.durability)
@@ -152,7 +153,7 @@ class Hub:
             lifespan="on",
             timeout_graceful_shutdown=2,
         )
-        return Server(settings, self._write_address)
+        return Server(settings, self._begin_listening)
 
     @property
     def address(self) -> str:
@@ -197,15 +198,20 @@ class Hub:
         yield
         self._watch.stop()
 
-    def _write_address(self) -> None:
-        """`hub.json`: where this hub listens."""
-        tls = self.config.certificate is not None
-        described = {"address": self.address, "pid": os.getpid(), "tls": tls, "run": self._hub.run_id}
-        with contextlib.suppress(StorageFull):
-            write_atomically(self.folder.hub_file, json.dumps(described).encode(), durable=False)
-        self._hub.say(f"[HUB] listening on {self.address} ({'TLS' if tls else 'no TLS'}), run {self.run}")
+    def _begin_listening(self) -> None:
+        self._write_address()
+        self._hub.say(f"[HUB] listening on {self.address} ({'TLS' if self.config.certificate else 'no TLS'}), run {self.run}")
         durability = self.config.durability
         self._hub.say(f"[HUB] durability '{durability}': {DURABILITY_IN_WORDS[durability]}")
+
+    def _write_address(self) -> None:
+        """`hub.json`: where this hub listens. On a full disk there is none, not that of the hub before, until there is room."""
+        described = {"address": self.address, "pid": os.getpid(), "tls": self.config.certificate is not None, "run": self._hub.run_id}
+        try:
+            write_atomically(self.folder.hub_file, json.dumps(described).encode(), durable=False)
+            self._address_written = True
+        except StorageFull:
+            self.folder.hub_file.unlink(missing_ok=True)
 
     def _in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
         assert self.loop is not None
@@ -232,6 +238,8 @@ class Hub:
         if now - self._saved_at >= _SAVE_LIVE_S:
             self._saved_at = now
             self._save_live()
+            if not self._address_written:
+                self._write_address()
 
     def _credit_matters(self) -> bool:
         return any(actor.fast for actor in self._actors.connected())
