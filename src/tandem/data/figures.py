@@ -19,7 +19,9 @@ from tandem.types import Continuous, Observation, Spec, Transition
 
 THUMBNAIL = 8
 HOLDS = 0.5
-"""An axis that keeps a value other than 0 in more than this share of the steps holds a command, as an absolute gripper does."""
+HARDLY_EVER = 0.02
+"""An axis that keeps its value from one step to the next in more than half of the steps, and is hardly ever 0, holds a command, as an
+absolute gripper does."""
 
 
 @dataclass(frozen=True)
@@ -131,11 +133,16 @@ def measure(spec: Spec, episodes: Iterable[Sequence[Transition]], *, pictures: b
 def holding_axes(spec: Spec, actions: Sequence[np.ndarray]) -> np.ndarray:
     """Which axes hold a command, from the actions of each episode; a file does not always say what its axes are."""
     layout = ActionLayout.of(spec)
-    held = np.concatenate([(each[1:] == each[:-1]) & (each[1:] != 0) for each in actions])
+    known = layout.stays | layout.is_discrete
+    before, after = (np.concatenate([each[part] for each in actions]) for part in (slice(None, -1), slice(1, None)))
     everything = np.concatenate(actions)
-    if not len(held):
-        return layout.stays | layout.is_discrete
-    return layout.stays | layout.is_discrete | ((held.mean(axis=0) > HOLDS) & (everything != everything[:1]).any(axis=0))
+    commanding = (before != 0) & (after != 0)
+    kept = ((before == after) & commanding).sum(axis=0) > HOLDS * np.maximum(commanding.sum(axis=0), 1)
+    varies = (everything != everything[:1]).any(axis=0)
+    always = (everything == 0).mean(axis=0) < HARDLY_EVER
+    # where nobody names the axes, the last of several is the gripper, as in hil-serl; its idle frames may hold a 0 that was not executed
+    last = (np.arange(layout.size) == layout.size - 1) & (len(spec.action) == 1 and layout.size > 3)
+    return known | (kept & varies & (always | last))
 
 
 def idle_steps(actions: np.ndarray, holding: np.ndarray, within: float) -> np.ndarray:

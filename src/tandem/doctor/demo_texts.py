@@ -55,8 +55,8 @@ DEMO_TEXTS: dict[str, Text] = {
         ),
         (
             (
-                "{short}: {steps} such steps with or after a reward, in {count} of {episodes} episodes: {places}",
-                "{short}：{steps} 个这样的步（带奖励或在奖励之后），分布在 {episodes} 个回合中的 {count} 个：{places}",
+                "{short}: {steps} such steps after a reward, in {count} of {episodes} episodes: {places}",
+                "{short}：{steps} 个这样的步（在奖励之后），分布在 {episodes} 个回合中的 {count} 个：{places}",
             ),
         ),
         (
@@ -65,8 +65,8 @@ DEMO_TEXTS: dict[str, Text] = {
         ),
         "tandem demos edit {file} --drop-copies",
         (
-            "A step with a reward, or after one, leads to exactly the observation that it started from, pictures included.",
-            "带有奖励或在奖励之后的某一步，其结果与出发时的观测（包括图像）逐位相同。",
+            "A step after a reward, or one alone in its episode, leads to exactly the observation that it started from, pictures included.",
+            "奖励之后的某一步，或单独成为一个回合的步，其结果与出发时的观测（包括图像）逐位相同。",
         ),
     ),
     "demos_one_step": Text(

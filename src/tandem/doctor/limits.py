@@ -136,7 +136,7 @@ GROUP_SPREAD = 0.2
 """Within each of the parts, relative to its median."""
 GROUP_APART = 0.8
 """Nearly all of one part are below nearly all of the other: their quantiles do not meet."""
-GROUP_EPISODES = 3
+GROUP_EPISODES, GROUP_STEPS = 3, 100
 VALUE_AT_START = 0.01
 """What a reward of 1 at the end may be worth at the start of a demonstration, at least."""
 USUAL_DISCOUNT = 0.97

@@ -80,7 +80,7 @@ def demos_timeouts_terminal(records: Records) -> Finding | None:
 
 
 def demos_copies(records: Records) -> Finding | None:
-    """Steps after which everything is exactly as before, with a reward or after the end: written by a program, not made by a robot."""
+    """Steps after which everything is exactly as before, after a reward: written by a program, not made by a robot."""
     for file, figures in measured(records):
         counts = [int(_copies(episode).sum()) for episode in figures.episodes]
         numbers = [number for number, count in enumerate(counts) if count]
@@ -90,8 +90,9 @@ def demos_copies(records: Records) -> Finding | None:
 
 
 def _copies(episode: EpisodeFigures) -> np.ndarray:
-    rewarded_before = np.concatenate([[False], np.cumsum(episode.rewards)[:-1] > 0])
-    return episode.copied & ((episode.rewards > 0) | rewarded_before)
+    """After a reward; a step alone in its episode has no other before it."""
+    before = np.concatenate([[len(episode) == 1 and episode.rewards[0] > 0], np.cumsum(episode.rewards)[:-1] > 0])
+    return episode.copied & before
 
 
 def demos_doubled(records: Records) -> Finding | None:
@@ -145,7 +146,8 @@ def demos_too_long(records: Records) -> Finding | None:
     known = isinstance(given, float)
     discount = given if isinstance(given, float) else limits.USUAL_DISCOUNT
     for file, figures in measured(records):
-        length = float(figures.lengths.mean())
+        longer = figures.lengths[figures.lengths > 1]
+        length = float(longer.mean()) if len(longer) else 1.0
         value = discount**length
         if value < limits.VALUE_AT_START and discount < 1:
             fitting = round(0.2 ** (1 / length), 4)

@@ -179,7 +179,7 @@ def demos_actions_small(records: Records) -> Finding | None:
         if 0 < usual < limits.SMALL_ACTIONS:
             factor = float(f"{min(1 / largest, 1 / usual):.3g}")
             columns = ",".join(ranges([f"action[{axis}]" for axis in axes])).replace("action", "").replace("[", "").replace("]", "")
-            facts = {"usual": usual, "largest": largest, "factor": factor, "columns": columns}
+            facts = {"usual": usual, "largest": largest, "factor": f"{factor:g}", "columns": columns}
             return Finding("demos_actions_small", WARNING, {**named(file), **facts})
     return None
 
@@ -223,14 +223,20 @@ def _grippers(figures: Figures) -> list[int]:
 def _follows(figures: Figures, axis: int) -> int | None:
     """The number that is usually where the command is: the measured gripper. None: there is none, or the command is not a place."""
     command = figures.actions[:, axis]
-    held = np.concatenate([np.concatenate([[False], np.diff(each.actions[:, axis]) == 0]) for each in figures.episodes]) & (command != 0)
+    held = command != 0
     after = np.concatenate([episode.numbers[1:] for episode in figures.episodes])
     if held.sum() < limits.DEMO_STEPS or np.ptp(command[held]) < 2 * limits.GRIPPER_JUMP:
         return None
     moving = np.flatnonzero(np.ptp(after[held], axis=0) > 0)
-    fits = [abs(float(np.corrcoef(after[held, channel], command[held])[0, 1])) for channel in moving]
+    fits = [_correlation(after[held, channel], command[held]) for channel in moving]
     best = int(np.argmax(fits)) if fits else 0
     return int(moving[best]) if fits and fits[best] > 0.8 else None
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Its size, from 0 to 1; 0 where one of them does not vary."""
+    a, b = one.astype(float) - one.mean(dtype=float), other.astype(float) - other.mean(dtype=float)
+    return abs(float((a * b).sum())) / max(float(np.sqrt((a * a).sum() * (b * b).sum())), 1e-30)
 
 
 def _moves(episode: EpisodeFigures, axis: int, channel: int) -> np.ndarray:
@@ -255,10 +261,12 @@ class _Parts(NamedTuple):
         return max(self.before, self.after) / max(min(self.before, self.after), 1e-12)
 
 
-def _two_parts(values: Sequence[float]) -> _Parts | None:
+def _two_parts(values: Sequence[float], lengths: np.ndarray) -> _Parts | None:
     """The two parts of a list of numbers that differ most, each even in itself and apart from the other; None: there are none."""
     found = None
     for first in range(limits.GROUP_EPISODES, len(values) - limits.GROUP_EPISODES + 1):
+        if min(lengths[:first].sum(), lengths[first:].sum()) < limits.GROUP_STEPS:
+            continue
         low, high = sorted((np.array(values[:first]), np.array(values[first:])), key=lambda part: float(np.median(part)))
         apart = np.quantile(low, limits.GROUP_APART) < np.quantile(high, 1 - limits.GROUP_APART)
         parts = _Parts(first, float(np.median(values[:first])), float(np.median(values[first:])))
@@ -277,7 +285,7 @@ def demos_response_mixed(records: Records) -> Finding | None:
     for file, figures in measured(records):
         for axis, channel in _moved_by(figures):
             gains = [_gain(episode, axis, channel) for episode in figures.episodes]
-            parts = _two_parts(np.abs(gains).tolist())
+            parts = _two_parts(np.abs(gains).tolist(), figures.lengths)
             if parts is not None and parts.ratio > limits.RESPONSE_RATIO:
                 facts = {"axis": action_names(figures.spec)[axis], "channel": figures.channels[channel], "first": parts.first}
                 facts |= {"before": parts.before, "after": parts.after, "ratio": parts.ratio, "earlier": f"0:{parts.first}"}
@@ -293,7 +301,7 @@ def _moved_by(figures: Figures) -> Iterable[tuple[int, int]]:
         moving = np.flatnonzero(changes.std(axis=0) > 0)
         if figures.steps < limits.DEMO_STEPS or command.std() == 0 or not len(moving):
             continue
-        fits = [float(np.corrcoef(changes[:, channel], command)[0, 1]) ** 2 for channel in moving]
+        fits = [_correlation(changes[:, channel], command) ** 2 for channel in moving]
         best = int(np.argmax(fits))
         if fits[best] > limits.RESPONSE_FITS:
             yield int(axis), int(moving[best])
@@ -310,7 +318,7 @@ def demos_scales_mixed(records: Records) -> Finding | None:
         if not figures.moving.any():
             continue
         used = [float(np.percentile(np.abs(episode.actions[:, figures.moving]).max(axis=1), 90)) for episode in figures.episodes]
-        parts = _two_parts(used)
+        parts = _two_parts(used, figures.lengths)
         if parts is not None and parts.ratio > limits.SCALE_RATIO:
             facts = {
                 "first": parts.first,
