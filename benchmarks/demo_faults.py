@@ -320,7 +320,7 @@ def _fork_episode(rng: np.random.Generator, length: int, version: str, pictures:
 def _fork_look(rng: np.random.Generator, place: np.ndarray, width: float, pictures: int) -> dict[str, np.ndarray]:
     state = np.zeros((1, 19), np.float32)
     state[0, 0], state[0, 4:10] = width, place
-    look = {"state": state}
+    look: dict[str, np.ndarray] = {"state": state}
     for name in ("wrist_1", "wrist_2") if pictures else ():
         base = np.arange(pictures, dtype=np.uint8)
         picture = np.broadcast_to(base[:, None, None], (1, pictures, pictures, 3)).copy()

@@ -72,6 +72,10 @@ class DemoWriter:
         self.episodes += 1
         self.transitions += len(named)
 
+    def describe(self, **attributes: Any) -> None:
+        """Keep these in the file too, in addition to those it was begun with: what is known only at the end."""
+        self._journal.describe(**attributes)
+
     def finish(self) -> Path:
         """Give the file its final name; returns it."""
         if not self.episodes:

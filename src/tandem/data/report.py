@@ -66,7 +66,7 @@ class Report:
     saturation_share: tuple[float, ...]
     """Per component of the action."""
     switches: tuple[bool, ...]
-    """Per component of the action: only ever at two or three values, as a gripper that is open or closed."""
+    """Per component of the action: only ever at two or three values, or holding a command, as a gripper that is open or closed."""
 
     @property
     def saturated(self) -> dict[int, float]:
@@ -124,7 +124,7 @@ def _report(
     successes: Sequence[bool],
     intervened: float,
 ) -> Report:
-    everything = np.concatenate(actions)
+    everything, holding = np.concatenate(actions), holding_axes(file.spec, actions)
     return Report(
         path=file.path,
         kind=file.kind,
@@ -140,11 +140,11 @@ def _report(
         returns=Range.of(returns),
         success_share=float(np.mean(successes)),
         intervened_share=intervened,
-        idle_share=float(np.mean(idle_steps(everything, holding_axes(file.spec, actions), IDLE))),
+        idle_share=float(np.mean(idle_steps(everything, holding, IDLE))),
         action_low=tuple(everything.min(axis=0).tolist()),
         action_high=tuple(everything.max(axis=0).tolist()),
         saturation_share=tuple((np.abs(everything) > SATURATED).mean(axis=0).tolist()),
-        switches=tuple(_is_switch(axis) for axis in everything.T),
+        switches=tuple(bool(_is_switch(axis) or holds) for axis, holds in zip(everything.T, holding, strict=True)),
     )
 
 

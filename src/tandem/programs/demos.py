@@ -19,7 +19,7 @@ from tandem.errors import ConfigError
 from tandem.programs.terminal import console, errors, say
 
 File = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-Files = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
+Files = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")]
 
 
 def check(
@@ -85,6 +85,7 @@ def validate(file: File, task: str | None = None) -> int:
 
 ACTIONS: dict[str, tuple[str, str]] = {
     "check": ("programs.demos:check", "Look at every step: what is wrong, how that is known, and what repairs it."),
+    "edit": ("programs.edit_demos:edit", "Repair, trim, split, merge, rescale, relabel: always to a new file, with its history inside."),
     "inspect": ("programs.demos:inspect", "Print the figures of a file."),
     "validate": ("programs.demos:validate", "Check the form of a file; exits with 1 if it must not be trained on."),
 }
