@@ -309,7 +309,8 @@ def _fork_episode(rng: np.random.Generator, length: int, version: str, pictures:
         last = step == length - 1
         infos = {"succeed": last, "intervene_action": action}
         done = last and version != "march"
-        records.append(_fork_record(looks[-2], action, looks[-1], last, done, infos))
+        own = {name: value.copy() for name, value in looks[-2].items()}  # the recorder copies every transition whole
+        records.append(_fork_record(own, action, looks[-1], last, done, infos))
     if version != "january":
         end, zero = looks[-1], np.zeros(7, np.float32)
         copies = [_fork_record(end, zero, end, True, version == "february" or number == 9, {"succeed": True}) for number in range(10)]

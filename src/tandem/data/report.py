@@ -156,11 +156,12 @@ def _is_switch(axis: np.ndarray) -> bool:
 def format_report(report: Report, width: int = 80) -> str:
     """The report as lines of plain text; only a word that is longer than a line makes one longer than `width`."""
     spec = report.spec
+    attributes = [f"{name} {value}" for name, value in report.attributes.items() if name != "history"]
     facts = {
         "file": report.path.name,
         "kind": f"{report.kind}{'' if report.complete else ', recording not finished'}",
         "task": f"{spec.task}, {spec.control_hz:g} Hz, at most {spec.max_episode_steps} actions, spec {spec.hash}",
-        "recorded": ", ".join([report.created or "unknown time", *(f"{name} {value}" for name, value in report.attributes.items())]),
+        "recorded": ", ".join([report.created or "unknown time", *attributes]),
         "episodes": f"{report.episodes}, {report.success_share:.0%} successful",
         "transitions": f"{report.transitions} ({_duration(report.duration_s)}), {report.rejected} rejected",
         "length": f"{report.lengths.low:.0f} to {report.lengths.high:.0f}, median {report.lengths.median:g}",
@@ -168,6 +169,7 @@ def format_report(report: Report, width: int = 80) -> str:
         "intervened": f"{report.intervened_share:.1%} of the steps",
         "idle": f"{report.idle_share:.1%} of the steps (no axis beyond ±{IDLE}; a gripper that holds is left out)",
     }
+    facts |= {f"edited {number + 1}": line for number, line in enumerate(_history(report.attributes.get("history", ())))}
     actions = zip(report.action_low, report.action_high, report.saturation_share, strict=True)
     entries = spec.observation.items()
     return "\n".join(
@@ -186,6 +188,14 @@ def format_report(report: Report, width: int = 80) -> str:
             ),
         ]
     )
+
+
+def _history(entries: Any) -> Iterator[str]:
+    """What became of the file since it was recorded (`tandem demos edit`, `import`)."""
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            files = ", ".join(str(file.get("file")) for file in entry.get("from", []) if isinstance(file, dict))
+            yield f"{entry.get('time')} from {files}: {'; '.join(map(str, entry.get('did', []))) or 'as it was'}"
 
 
 def _table(rows: list[list[str]], width: int) -> list[str]:

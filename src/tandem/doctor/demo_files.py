@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from tandem.data.demos import OpenDemos, open_demos
+from tandem.data.demos import OpenDemos
 from tandem.data.figures import Figures, measure
+from tandem.data.formats.kinds import open_any
 from tandem.data.report import report_of
 from tandem.data.validation import Validator
 from tandem.doctor.checks import run_checks
@@ -37,10 +38,10 @@ def look_at(path: Path, spec: Spec | None = None, *, at_start: bool = False) -> 
     """All that is known of a file; with `spec`, also whether it fits that task. `at_start`: not more than some thousand steps."""
     try:
         try:
-            with open_demos(path, spec) as opened:
+            with open_any(path, spec) as opened:
                 return _looked_at(opened, at_start)
         except SpecMismatch as problem:
-            with open_demos(path) as opened:
+            with open_any(path) as opened:
                 return dataclasses.replace(_looked_at(opened, at_start), foreign=str(problem))
     except FileMissing as problem:
         return DemoFile(path, str(problem), missing=True)

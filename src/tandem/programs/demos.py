@@ -86,6 +86,8 @@ def validate(file: File, task: str | None = None) -> int:
 ACTIONS: dict[str, tuple[str, str]] = {
     "check": ("programs.demos:check", "Look at every step: what is wrong, how that is known, and what repairs it."),
     "edit": ("programs.edit_demos:edit", "Repair, trim, split, merge, rescale, relabel: always to a new file, with its history inside."),
+    "import": ("programs.edit_demos:import_demos", "Make a file from one of hil-serl, LeRobot (v2.1, v3), robomimic or Minari."),
+    "export": ("programs.edit_demos:export_demos", "Write demonstrations for LeRobot (v3), robomimic or Minari."),
     "inspect": ("programs.demos:inspect", "Print the figures of a file."),
     "validate": ("programs.demos:validate", "Check the form of a file; exits with 1 if it must not be trained on."),
 }

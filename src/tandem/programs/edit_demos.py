@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
 import tandem
 from tandem.data import editing
-from tandem.data.demos import DemoWriter, OpenDemos, open_demos
+from tandem.data.demos import DemoWriter, OpenDemos
 from tandem.data.editing import Edit, edited, parse_numbers
 from tandem.data.figures import Figures, measure
+from tandem.data.formats.kinds import export, open_any
 from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError, SpecMismatch
 from tandem.programs.terminal import say
@@ -95,11 +96,52 @@ def edit(args: Annotated[EditArgs, tyro.conf.arg(name="")]) -> int:
     return 0
 
 
+def import_demos(
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    task: str | None = None,
+    out: Path = Path("demos"),
+    fit_actions: bool = False,
+) -> int:
+    """Make a file of demonstrations from one of hil-serl, LeRobot, robomimic or Minari.
+
+    A pickle of hil-serl is read episode by episode, and none of it is run. The format is known by the content.
+
+    Args:
+        file: A hil-serl pickle, the folder of a LeRobotDataset (v2.1 or v3), an HDF5 file of robomimic, or the folder of a Minari dataset.
+        task: The task whose spec it has to fit. Without it, the spec is what the file's arrays suggest.
+        out: Folder of the new file.
+        fit_actions: Map the range that the actions have in the file to -1 ... 1; otherwise actions beyond that are refused.
+    """
+    with open_any(file, None if task is None else spec_for(task), fit_actions=fit_actions) as opened:
+        path, done = rewrite([opened], lambda spec, overview: [], out)
+    for line in done:
+        say(line)
+    say(f"wrote {path}")
+    return 0
+
+
+def export_demos(
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")],
+    format: Literal["lerobot", "robomimic", "minari"],
+    out: Path,
+) -> int:
+    """Write demonstrations as a LeRobotDataset v3, an HDF5 file of robomimic, or a Minari dataset.
+
+    Args:
+        file: A file of demonstrations, in any format that `tandem demos import` reads.
+        format: The format to write. Pictures are stored without loss.
+        out: The new file (robomimic) or folder (LeRobot, Minari).
+    """
+    with open_any(file) as opened:
+        say(f"wrote {export(opened, format, out)}")
+    return 0
+
+
 @contextlib.contextmanager
 def opened_together(paths: Sequence[Path], spec: Spec | None) -> Iterator[list[OpenDemos]]:
     """The files, all of one spec."""
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(open_demos(path, spec)) for path in paths]
+        files = [stack.enter_context(open_any(path, spec)) for path in paths]
         for file in files[1:]:
             known = files[0].spec
             differences = known.data_difference(dataclasses.replace(file.spec, task=known.task, max_episode_steps=known.max_episode_steps))
