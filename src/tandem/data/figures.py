@@ -132,17 +132,23 @@ def measure(spec: Spec, episodes: Iterable[Sequence[Transition]], *, pictures: b
 
 def holding_axes(spec: Spec, actions: Sequence[np.ndarray]) -> np.ndarray:
     """Which axes hold a command, from the actions of each episode; a file does not always say what its axes are."""
-    layout = ActionLayout.of(spec)
-    known = layout.stays | layout.is_discrete
-    before, after = (np.concatenate([each[part] for each in actions]) for part in (slice(None, -1), slice(1, None)))
     everything = np.concatenate(actions)
-    commanding = (before != 0) & (after != 0)
-    kept = ((before == after) & commanding).sum(axis=0) > HOLDS * np.maximum(commanding.sum(axis=0), 1)
-    varies = (everything != everything[:1]).any(axis=0)
     always = (everything == 0).mean(axis=0) < HARDLY_EVER
-    # where nobody names the axes, the last of several is the gripper, as in hil-serl; its idle frames may hold a 0 that was not executed
+    return gripper_axes(spec, actions) | (_kept(actions) & (everything != everything[:1]).any(axis=0) & always)
+
+
+def gripper_axes(spec: Spec, actions: Sequence[np.ndarray]) -> np.ndarray:
+    """Axes that are declared as absolute or discrete. Where nobody names the axes, the last of several is the gripper if it holds its
+    commands, as in hil-serl; its idle frames may hold a 0 that was not executed."""
+    layout = ActionLayout.of(spec)
     last = (np.arange(layout.size) == layout.size - 1) & (len(spec.action) == 1 and layout.size > 3)
-    return known | (kept & varies & (always | last))
+    return layout.stays | layout.is_discrete | (last & _kept(actions))
+
+
+def _kept(actions: Sequence[np.ndarray]) -> np.ndarray:
+    before, after = (np.concatenate([each[part] for each in actions]) for part in (slice(None, -1), slice(1, None)))
+    commanding = (before != 0) & (after != 0)
+    return ((before == after) & commanding).sum(axis=0) > HOLDS * np.maximum(commanding.sum(axis=0), 1)
 
 
 def idle_steps(actions: np.ndarray, holding: np.ndarray, within: float) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from tandem.data.demos import OpenDemos, Recording, read_demos
-from tandem.data.figures import Figures, holding_axes, idle_steps
+from tandem.data.figures import Figures, gripper_axes, holding_axes, idle_steps
 from tandem.data.validation import Validator
 from tandem.errors import DataError, TandemError
 from tandem.types import Spec, Transition
@@ -66,7 +66,7 @@ class Report:
     saturation_share: tuple[float, ...]
     """Per component of the action."""
     switches: tuple[bool, ...]
-    """Per component of the action: only ever at two or three values, or holding a command, as a gripper that is open or closed."""
+    """Per component of the action: only ever at two or three values, or a gripper that holds a command."""
 
     @property
     def saturated(self) -> dict[int, float]:
@@ -124,7 +124,7 @@ def _report(
     successes: Sequence[bool],
     intervened: float,
 ) -> Report:
-    everything, holding = np.concatenate(actions), holding_axes(file.spec, actions)
+    everything, grippers = np.concatenate(actions), gripper_axes(file.spec, actions)
     return Report(
         path=file.path,
         kind=file.kind,
@@ -140,11 +140,11 @@ def _report(
         returns=Range.of(returns),
         success_share=float(np.mean(successes)),
         intervened_share=intervened,
-        idle_share=float(np.mean(idle_steps(everything, holding, IDLE))),
+        idle_share=float(np.mean(idle_steps(everything, holding_axes(file.spec, actions), IDLE))),
         action_low=tuple(everything.min(axis=0).tolist()),
         action_high=tuple(everything.max(axis=0).tolist()),
         saturation_share=tuple((np.abs(everything) > SATURATED).mean(axis=0).tolist()),
-        switches=tuple(bool(_is_switch(axis) or holds) for axis, holds in zip(everything.T, holding, strict=True)),
+        switches=tuple(bool(_is_switch(axis) or gripper) for axis, gripper in zip(everything.T, grippers, strict=True)),
     )
 
 

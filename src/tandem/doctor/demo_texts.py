@@ -156,7 +156,7 @@ DEMO_TEXTS: dict[str, Text] = {
             "Many small steps: a high control rate, slow motion or pauses. `--discount auto` and `--n-step auto` choose both from the demonstrations; dropping pauses or a lower rate makes them shorter.",
             "步多而小：控制频率高、动作慢或有停顿。`--discount auto` 和 `--n-step auto` 会根据演示选择；去掉停顿或降低频率可以缩短演示。",
         ),
-        "tandem train {task} --demos {file} --agent.discount auto --agent.n-step auto",
+        "tandem train {task} --demos {file} --discount auto --n-step auto",
         (
             f"discount^length is below {limits.VALUE_AT_START:g} for the mean length: a warning for a discount that was given, else a note with hil-serl's {limits.USUAL_DISCOUNT}.",
             f"按平均长度计算的 discount^length 低于 {limits.VALUE_AT_START:g}：给定折扣时是警告，否则按 hil-serl 的 {limits.USUAL_DISCOUNT} 给出提示。",

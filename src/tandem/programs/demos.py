@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json as json_format
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,12 +16,18 @@ import tyro
 from tandem.data.report import format_report
 from tandem.data.report import inspect as inspect_file
 from tandem.data.report import validate as validate_file
-from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.programs.terminal import console, errors, say
+from tandem.types import Spec
 
 File = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 Files = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")]
+
+
+def _spec(task: str | None) -> Spec | None:
+    from tandem.envs.registry import spec_for  # brings MuJoCo along
+
+    return None if task is None else spec_for(task)
 
 
 def check(
@@ -42,7 +50,7 @@ def check(
 
     if not files:
         raise ConfigError("which file? `tandem demos check FILE...`")
-    spec = None if task is None else spec_for(task)
+    spec = _spec(task)
     with console.status("looking at every step") if console.is_terminal and not json else contextlib.nullcontext():
         diagnoses = check_files([look_at(file, spec) for file in files], spec, lang, discount)
     if json:
@@ -61,7 +69,7 @@ def inspect(file: File, task: str | None = None) -> int:
         file: A file of demonstrations, an online journal or a hil-serl pickle.
         task: Refuse a file that does not fit this task; a pickle has no spec of its own.
     """
-    say(format_report(inspect_file(file, None if task is None else spec_for(task))))
+    say(format_report(inspect_file(file, _spec(task))))
     return 0
 
 
@@ -72,7 +80,7 @@ def validate(file: File, task: str | None = None) -> int:
         file: A file of demonstrations, an online journal or a hil-serl pickle.
         task: Check against this task's spec as well as the file's own; a pickle has no spec of its own.
     """
-    problems = validate_file(file, None if task is None else spec_for(task))
+    problems = validate_file(file, _spec(task))
     for problem in problems:
         if problem.severity == "error":
             say(f": {problem.message}", "error", "bold red", where=errors)
@@ -86,6 +94,8 @@ def validate(file: File, task: str | None = None) -> int:
 ACTIONS: dict[str, tuple[str, str]] = {
     "check": ("programs.demos:check", "Look at every step: what is wrong, how that is known, and what repairs it."),
     "edit": ("programs.edit_demos:edit", "Repair, trim, split, merge, rescale, relabel: always to a new file, with its history inside."),
+    "show": ("programs.show_demos:show", "Write a page: episodes, films of their cameras, a curve of every number."),
+    "replay": ("programs.show_demos:replay", "Execute a recorded episode again, and say where the robot departs from it."),
     "import": ("programs.edit_demos:import_demos", "Make a file from one of hil-serl, LeRobot (v2.1, v3), robomimic or Minari."),
     "export": ("programs.edit_demos:export_demos", "Write demonstrations for LeRobot (v3), robomimic or Minari."),
     "inspect": ("programs.demos:inspect", "Print the figures of a file."),
@@ -109,4 +119,6 @@ def demos(args: list[str]) -> int:
         return 0
     if args[0] not in ACTIONS:
         raise ConfigError(f"no action '{args[0]}'; there are {', '.join(ACTIONS)}")
+    if not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) and sys.platform == "linux":
+        os.environ.setdefault("MUJOCO_GL", "egl")  # for replay; read when mujoco is imported, so before that
     return tyro.cli(action(args[0]), args=args[1:], prog=f"tandem demos {args[0]}") or 0
