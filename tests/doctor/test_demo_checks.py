@@ -63,6 +63,9 @@ def test_the_january_file_of_a_fork(tmp_path: Path) -> None:
     assert found["demos_gripper_label"]["next"].endswith("--gripper '6=state[0]'")
     assert found["demos_actions_small"]["next"].endswith("--scale-actions 0:6=5")
     assert "0.97^" in found["demos_too_long"]["evidence"][0]
+    [diagnosis] = check([look_at(tmp_path / "jan.pkl")], None, "en")
+    options = "--drop 'state[1:4]' 'state[10:19]' --gripper '6=state[0]' --drop-static --scale-actions 0:6=5"
+    assert diagnosis["repair"] == f"tandem demos edit {tmp_path / 'jan.pkl'} {options}"
 
 
 @pytest.mark.parametrize("version", ["february", "march"])

@@ -51,7 +51,7 @@ class PickleFile:
             raise _in_words(problem, path) from None
 
     def hash(self) -> str:
-        """Of all its bytes."""
+        """SHA-256 of the file, which is read once more for it."""
         self._file.seek(0)
         digest = hashlib.sha256()
         while block := self._file.read(2**20):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,7 @@ def _records(files: Sequence[DemoFile], spec: Spec | None, discount: float | Non
 
 
 def _sparse(spec: Spec, files: Sequence[DemoFile]) -> Spec:
-    """Of a file that does not say it: a reward of 0 or 1 and nothing else is one for success."""
+    """Where a file does not say it: a reward of 0 or 1 and nothing else is one for success."""
     values = [np.unique(file.figures.rewards) for file in files if file.figures is not None and file.figures.steps]
     sparse = spec.return_range is None and values and set(np.concatenate(values)) <= {0.0, 1.0}
     return dataclasses.replace(spec, return_range=(0.0, 1.0)) if sparse else spec
@@ -122,12 +122,21 @@ def _together(files: Sequence[DemoFile]) -> list[DemoFile]:
 
 def _diagnosis(findings: list[Finding], files: Sequence[DemoFile], spec: Spec | None, discount: float | None, lang: Language) -> Diagnosis:
     file, records = files[0], _records(files, spec, discount)
+    described = descriptions(findings, records, lang)
     return {
         "file": str(file.path),
         "severity": worst(findings),
-        "findings": descriptions(findings, records, lang),
+        "findings": described,
+        "repair": _repair(described, file),
         "summary": [] if file.report is None else _summary(file, lang),
     }
+
+
+def _repair(described: Sequence[Mapping[str, Any]], file: DemoFile) -> str:
+    """One command for all that `tandem demos edit` can repair; empty if that is less than two findings."""
+    start = f"tandem demos edit {file.path} "
+    options = dict.fromkeys(finding["next"].removeprefix(start) for finding in described if finding["next"].startswith(f"{start}--"))
+    return start + " ".join(options) if len(options) > 1 else ""
 
 
 def _summary(file: DemoFile, lang: Language) -> list[str]:
@@ -160,6 +169,9 @@ def lines(diagnosis: Diagnosis, lang: Language) -> Iterator[str]:
     yield from (f"  {line}" for line in diagnosis["summary"])
     yield ""
     yield from finding_lines(diagnosis, lang)
+    if diagnosis["repair"]:
+        yield f"{('all repairs at once', '一次全部修复')[LANGUAGES.index(lang)]}: {diagnosis['repair']}"
+        yield ""
 
 
 def start_lines(paths: Sequence[Path], spec: Spec, discount: float | None) -> list[str]:
