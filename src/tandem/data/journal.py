@@ -20,7 +20,6 @@ file, `journal_questions.py` counts what is in it.
 from __future__ import annotations
 
 import contextlib
-import json
 import numbers
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,12 +98,6 @@ class Journal(JournalQuestions):
     def forget_after(self, ord: int) -> int:
         """Remove the steps after a bookmark, for a simulation that restarts there; returns how many."""
         return self._change(lambda connection: connection.execute("DELETE FROM steps WHERE ord > ?", (ord,)))
-
-    def describe(self, **attributes: Any) -> None:
-        """Add to the attributes of the file."""
-        self.attributes = {**self.attributes, **attributes}
-        text = json.dumps(self.attributes)
-        self._change(lambda connection: connection.execute("UPDATE meta SET value = ? WHERE key = 'attributes'", (text,)))
 
     def discard(self, episodes: Iterable[tuple[str, int]]) -> int:
         """Discard episodes, by source and number; returns how many were not discarded before. Their steps stay in the file."""
