@@ -123,9 +123,10 @@ def import_large(report: Report, folder: Path, gigabytes: float) -> None:
     """In a process of its own, whose largest memory is then known."""
     steps = int(gigabytes * 1e9 / (4 * 128 * 128 * 3))
     path = fork_pickle(folder / "large.pkl", max(1, steps // 830), 830, pictures=128)
+    # not ru_maxrss, which begins with the memory of the process that started this one
     code = (
-        "import sys; from tandem.cli import run; import resource; run('demos', ['import', sys.argv[1], '--out', sys.argv[2]]); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "import re, sys; from tandem.cli import run; run('demos', ['import', sys.argv[1], '--out', sys.argv[2]]); "
+        "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])"
     )
     began = time.perf_counter()
     made = subprocess.run([sys.executable, "-c", code, path, folder / "imported"], capture_output=True, text=True, check=True)

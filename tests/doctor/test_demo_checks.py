@@ -97,6 +97,6 @@ def test_the_command_prints_both_languages_and_exits_by_severity(tmp_path: Path,
 
 def test_a_run_says_at_its_start_what_is_wrong_with_its_demonstrations(tmp_path: Path) -> None:
     bad = write(tmp_path / "bad.db", FAULTS["three dead channels"].inject(SOUND))
-    [line] = start_lines([bad], SPEC, None)
+    [line] = start_lines([bad], None)
     assert line.startswith("WARNING demos_channels_dead: ") and "`tandem doctor explain demos_channels_dead`" in line
-    assert start_lines([write(tmp_path / "good.db", SOUND)], SPEC, None) == []
+    assert start_lines([write(tmp_path / "good.db", SOUND)], None) == []

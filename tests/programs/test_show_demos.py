@@ -11,6 +11,7 @@ from tandem.cli import run
 from tandem.data.demos import DemoWriter, read_demos
 from tandem.envs.registry import make_env, make_expert
 from tandem.errors import ConfigError, SpecMismatch
+from tandem.programs.demos import ACTIONS
 from tandem.programs.record import record_demos
 
 
@@ -71,3 +72,19 @@ def test_another_environment_is_refused(tmp_path: Path) -> None:
         run("demos", ["replay", str(path), "0", "--task", "reach", "--no-film"])
     with pytest.raises(ConfigError, match="has no episode 9"):
         run("demos", ["replay", str(path), "9"])
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_help_says_something_about_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("demos", [name, "--help"])
+    shown = capsys.readouterr().out
+    assert f"usage: tandem demos {name}" in shown
+    options = [part for part in re.split(r"\n(?=  \S)", shown) if part.startswith(("  -", "  FILE", "  EPISODE"))]
+    assert len(options) >= 2
+    for option in options:
+        said = re.sub(r"\((default|required|fixed|repeatable)[^)]*\)|\{[^}]*\}\S*|-{1,2}[a-z][\w.-]*,?|\b[A-Z]+\b", "", option)
+        assert len(re.findall(r"[a-z]{2,}", said)) >= 2, f"nothing is said about: {option}"
+    assert run("demos", []) == 0 and name in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="there are check, edit"):
+        run("demos", ["chek"])

@@ -11,7 +11,6 @@ import tyro
 from tandem.allowed import allow, code_of, require_allowed
 from tandem.doctor.demo_files import start_lines
 from tandem.doctor.watch import watch_trainer
-from tandem.envs.registry import spec_for
 from tandem.errors import ConfigError
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
@@ -117,7 +116,7 @@ def _look_at_demos(asked: RunArgs, config: TrainConfig, display: Display) -> Non
     if asked.resume is not None or not config.demos:
         return
     discount = config.agent.discount
-    for line in start_lines(config.demos, spec_for(config.task), discount if isinstance(discount, float) else None):
+    for line in start_lines(config.demos, discount if isinstance(discount, float) else None):
         display.say(line)
 
 
