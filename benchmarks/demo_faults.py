@@ -38,9 +38,9 @@ STEP = 0.01
 """Metres that an action of 1 moves the tool."""
 
 
-def episodes(count: int = 12, seed: int = 0, length: int = 40) -> Episodes:
+def episodes(count: int = 12, seed: int = 0, length: int = 30) -> Episodes:
     rng = np.random.default_rng(seed)
-    return [_episode(rng, number, length + int(rng.integers(-8, 9))) for number in range(count)]
+    return [_episode(rng, number, length + int(rng.integers(-6, 7))) for number in range(count)]
 
 
 def _episode(rng: np.random.Generator, number: int, length: int) -> list[Transition]:
@@ -127,8 +127,8 @@ def _set(name: str, value: Callable[[int, int, np.ndarray], Any]) -> Callable[[E
 
 
 def _frozen(made: Episodes) -> Episodes:
-    stuck = made[3][5].observation["force"]
-    return _set("force", lambda n, t, old: stuck if n == 3 and t >= 5 else old)(made)
+    stuck = made[3][1].observation["force"]
+    return _set("force", lambda n, t, old: stuck if n == 3 and t >= 1 else old)(made)
 
 
 def _swapped(made: Episodes) -> Episodes:
@@ -204,7 +204,7 @@ def _torn(made: Episodes) -> Episodes:
 
 def _timeouts(made: Episodes) -> Episodes:
     """Half of them fail after the same number of steps, marked as terminated."""
-    short = [[dataclasses.replace(step, step=place) for place, step in enumerate(steps[-30:])] for steps in made]
+    short = [[dataclasses.replace(step, step=place) for place, step in enumerate(steps[-20:])] for steps in made]
     return [*short[:6], *ended(short[6:], reward=0.0, success=False)]
 
 
