@@ -56,6 +56,10 @@ WITHOUT_JAX = (
     "tandem.doctor.watch",
     "tandem.doctor.replay",
     "tandem.doctor.pages",
+    "tandem.doctor.demo_files",
+    "tandem.programs.demos",
+    "tandem.programs.edit_demos",
+    "tandem.programs.show_demos",
     "tandem.dashboard.standalone",
 )
 
