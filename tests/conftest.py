@@ -21,6 +21,8 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # for 
 OPTIMISED = ("agents/test_ppo.py", "agents/test_recurrent_ppo.py", "on_policy")
 """Tests that compare results to the last bit, where XLA's optimisations decide it, and tests that compute for longer than they compile."""
 LONG = (
+    # packages of others, installed into virtual environments
+    "data/test_formats.py::test_the_peers_own_reader_opens_what_was_exported",
     # whole runs that learn something
     "agents/test_learning.py",
     "off_policy/test_learner.py::test_rlpd_as_published_learns_a_task_with_a_return_range",

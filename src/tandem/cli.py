@@ -51,7 +51,7 @@ COMMANDS = {
         "programs.teleop:teleop", "Try the device that a person steers with: what it reads, and what that would do to the robot."
     ),
     "limits": Command("programs.limits:limits", "Say in words what a file of limits means, or write a first file for a task."),
-    "demos": Command("programs.demos:demos", "Look at a file of demonstrations (or an online journal, or a hil-serl pickle)."),
+    "demos": Command("programs.demos:demos", "Check, edit, convert, show and replay files of demonstrations.", True),
     "eval": Command("programs.evaluate:evaluate", "Evaluate a learned policy alone, on seeds that were never used to choose it."),
     "export": Command(
         "programs.export:export_command", "Write a learned policy as one ONNX file, compared with the policy before it is kept."

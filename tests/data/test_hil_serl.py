@@ -310,7 +310,7 @@ def test_hand_made_hostile_streams_are_refused_before_they_take_memory(tmp_path,
 
 def test_a_file_of_millions_of_objects_is_refused_before_they_are_made(tmp_path, monkeypatch):
     """50 MB of empty dicts took 46 s and 1.3 GB. Here with a lower limit, for the test's own time: it looks no further than that."""
-    monkeypatch.setattr("tandem.data.hil_serl.MAX_OPERATIONS", 200_000)
+    monkeypatch.setattr("tandem.data.pickled.MAX_OPERATIONS", 200_000)
     path = tmp_path / "bomb.pkl"
     path.write_bytes(b"\x80\x02](" + b"}" * 50_000_000 + b"e.")
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -3,7 +3,9 @@
 import contextlib
 import io
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tyro
@@ -18,6 +20,7 @@ from tandem.errors import ConfigError
 from tandem.off_policy.cloning import CloneArgs
 from tandem.programs.actor import ActorArgs
 from tandem.programs.arguments import LearnerArgs, PPOArgs, TrainArgs
+from tandem.programs.demos import ACTIONS, action
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "doctor"
 FACTS = r"(?<!{){(\w+)}"
@@ -58,9 +61,15 @@ def test_an_unknown_name_is_answered_with_all_names() -> None:
 def help_of(command: str) -> str:
     """The output of `tandem COMMAND --help`."""
     own = {"train": TrainArgs, "learner": LearnerArgs, "actor": ActorArgs, "ppo": PPOArgs, "bc": CloneArgs, "doctor": DoctorArgs}
+    if command == "demos":
+        return "".join(_help(action(name)) for name in ACTIONS)
+    return _help(own.get(command, COMMANDS[command].function()))
+
+
+def _help(function: Callable[..., Any]) -> str:
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), pytest.raises(SystemExit):
-        tyro.cli(own.get(command, COMMANDS[command].function()), args=["--help"])
+        tyro.cli(function, args=["--help"])
     return shown.getvalue()
 
 

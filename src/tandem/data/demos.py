@@ -7,16 +7,17 @@ file stays with the episodes that were complete, and can be loaded, or renamed b
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tandem.data.hil_serl import read_hil_serl
+from tandem.data.hil_serl import HilSerlFile, read_hil_serl
 from tandem.data.journal import Journal
 from tandem.data.journal_questions import Rejected
 from tandem.data.validation import Validator
@@ -70,6 +71,10 @@ class DemoWriter:
             raise StorageFull(f"{full} {_kept(self.episodes, self.partial_path)}") from full
         self.episodes += 1
         self.transitions += len(named)
+
+    def describe(self, **attributes: Any) -> None:
+        """Keep these in the file too, in addition to those it was begun with: what is known only at the end."""
+        self._journal.describe(**attributes)
 
     def finish(self) -> Path:
         """Give the file its final name; returns it."""
@@ -127,6 +132,37 @@ class Recording:
         for step in self.transitions:
             episodes.setdefault((step.source, step.episode), []).append(step)
         return list(episodes.values())
+
+
+@dataclass(frozen=True)
+class OpenDemos:
+    """A file of demonstrations to be read episode by episode: of a large one only an episode is in memory at a time."""
+
+    path: Path
+    kind: str
+    spec: Spec
+    episodes: Callable[[], Iterator[list[Transition]]]
+    """From the first one, in order."""
+    rejected: list[Rejected] = dataclasses.field(default_factory=list)
+    created: str = ""
+    attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        return not self.path.name.endswith(PARTIAL_SUFFIX)
+
+
+@contextlib.contextmanager
+def open_demos(path: Path | str, spec: Spec | None = None) -> Iterator[OpenDemos]:
+    """Open a file of steps, of any kind; with `spec`, one of another spec is refused."""
+    path = Path(path)
+    if _is_pickle(path):
+        with HilSerlFile(path, spec) as file:
+            yield OpenDemos(path, "hil-serl pickle", file.spec, file.episodes)
+        return
+    with Journal.open(path, spec) as journal:
+        journal.check()
+        yield OpenDemos(path, "journal", journal.spec, journal.episodes_in_order, journal.rejected(), journal.created, journal.attributes)
 
 
 def load_demos(path: Path | str, spec: Spec, *, skip_rejected: bool = False) -> list[Transition]:

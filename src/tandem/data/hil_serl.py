@@ -6,36 +6,27 @@
     dones                             1: the episode ended here; with masks = 1 it was cut by time
     infos                             may hold `intervene_action` (what a person did instead) and `succeed`
 
-A pickle is a program. This reader knows a handful of calls, all of which make an array or a container, and answers
-them with its own few lines; NumPy's own are never called, so that a hostile file cannot reach them either.
+`pickled.py` reads the pickle without running any of it; here its arrays become steps.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
-import math
-import pickle
-import pickletools
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tandem.data.pickled import Array, PickleFile
 from tandem.data.validation import Validator
-from tandem.errors import DataError, FileMissing, FileUnreadable, InvalidTransition, SpecMismatch, UnsafePickle
+from tandem.errors import DataError, FileUnreadable, InvalidTransition, SpecMismatch
 from tandem.layouts import ActionLayout
 from tandem.types import Continuous, Entry, Observation, Spec, Transition
 
 MAX_PICKLE_BYTES = 4 * 2**30
-"""A larger file is refused before it is read; 25 demonstrations with three cameras are about half a gigabyte."""
-
-MAX_OPERATIONS = 6_000_000
-"""The most operations that a pickle may have; a step has 100 to 200. Looking at so many takes some seconds."""
-MAX_TUPLE_DEPTH = 16
+"""A larger file is not read into memory; 25 demonstrations with three cameras are about half a gigabyte."""
 
 CONTROL_HZ = 10.0
 """hil-serl's own rate, assumed where a pickle is looked at without a task's spec."""
@@ -49,189 +40,49 @@ def import_hil_serl(path: Path | str, spec: Spec, *, max_bytes: int = MAX_PICKLE
 
 
 def read_hil_serl(path: Path | str, spec: Spec | None, *, max_bytes: int = MAX_PICKLE_BYTES) -> tuple[Spec, list[list[Transition]]]:
-    """Spec and episodes. Without a spec, the one that the file's own arrays suggest: names and shapes, scales of 1."""
+    """Spec and episodes, all in memory. Without a spec, the one that the file's own arrays suggest: names and shapes, scales of 1."""
     path = Path(path)
-    data = _read_bytes(path, max_bytes)
-    records = _records(_unpickle(data, path), path)
-    with _naming(path, 0):
-        if spec is None:
-            spec = _guess_spec(records, path.stem)
-        else:
-            _require_spec(records[0], spec, path)
-    # The same file always gives the same names, so importing it twice into one journal stores it once.
-    source = f"hil-serl-{hashlib.sha256(data).hexdigest()[:16]}"
-    return spec, _episodes(records, spec, source, path)
-
-
-# ---- the pickle
-
-
-class _Call:
-    """Stands for a function that a pickle may name. It cannot be given a state: that would change it for the next file."""
-
-    __slots__ = ("_make",)
-
-    def __init__(self, make: Callable[..., Any]):
-        self._make = make
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self._make(*arguments)
-
-    def __setstate__(self, state: object) -> None:
-        raise pickle.UnpicklingError("a function is given a state")
-
-
-class _Dtype:
-    """Stands for a dtype of numbers, booleans or text; objects and records have no business in a demonstration."""
-
-    __slots__ = ("dtype",)
-
-    def __init__(self, code: object, *_: object):
-        if not (isinstance(code, str) and re.fullmatch(r"[biufSU]\d{1,6}", code)):
-            raise pickle.UnpicklingError(f"an array of dtype {code!r:.40}")
-        self.dtype = np.dtype(code)
-
-    def __setstate__(self, state: Any) -> None:
-        _, order, subdtype, names, *_rest = state
-        if subdtype is not None or names is not None or order not in ("<", ">", "|", "="):
-            raise pickle.UnpicklingError("an array of records")
-        self.dtype = self.dtype.newbyteorder(order)
-
-
-class _Array:
-    """Stands for an array until its bytes are known."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: np.ndarray | None = None):
-        self.array = array
-
-    def __setstate__(self, state: Any) -> None:
-        _, shape, dtype, fortran, raw = state
-        self.array = _from_bytes(raw, dtype, shape, "F" if fortran else "C").array
-
-
-def _from_bytes(raw: Any, dtype: Any, shape: Any, order: Any) -> _Array:
-    if not (isinstance(raw, (bytes, bytearray)) and isinstance(dtype, _Dtype) and isinstance(shape, tuple)):
-        raise pickle.UnpicklingError("an array without plain bytes")
-    if math.prod(shape) * dtype.dtype.itemsize != len(raw):
-        raise pickle.UnpicklingError(f"an array of shape {shape!r:.60} with {len(raw)} bytes")
-    flat = np.frombuffer(bytes(raw), dtype.dtype) if raw else np.zeros(0, dtype.dtype)
-    return _Array(flat.reshape(shape, order="F" if order == "F" else "C"))
-
-
-def _scalar(dtype: Any, raw: Any) -> Any:
-    array = _from_bytes(raw, dtype, (), "C").array
-    return None if array is None else array.item()
-
-
-def _latin1(text: str, encoding: str) -> bytes:
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"text in the encoding {encoding!r:.40}")
-    return text.encode("latin1")
-
-
-_CALLS = {
-    ("numpy", "dtype"): _Call(_Dtype),
-    ("numpy", "ndarray"): _Call(lambda *_: _Array()),
-    ("collections", "OrderedDict"): _Call(dict),
-    # How protocols before 3 spell bytes.
-    ("_codecs", "encode"): _Call(_latin1),
-    ("__builtin__", "bytes"): _Call(lambda: b""),
-}
-for _core in ("numpy.core", "numpy._core"):  # NumPy 1 and 2
-    _CALLS[f"{_core}.multiarray", "_reconstruct"] = _Call(lambda *_: _Array())
-    _CALLS[f"{_core}.multiarray", "scalar"] = _Call(_scalar)
-    _CALLS[f"{_core}.numeric", "_frombuffer"] = _Call(_from_bytes)
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module_name: str, global_name: str, /) -> Any:
-        try:
-            return _CALLS[module_name, global_name]
-        except KeyError:
-            raise UnsafePickle(f"{module_name}.{global_name}") from None
-
-
-def _unpickle(data: bytes, path: Path) -> Any:
-    try:
-        _refuse_bombs(data)
-        return _Unpickler(io.BytesIO(data)).load()
-    except UnsafePickle as asked:
-        raise UnsafePickle(
-            f"{path} asks for {asked}, which is neither an array nor a plain container. It was refused, and nothing of it was run. "
-            "A demonstration needs no such thing: the file is damaged, hostile, or holds other objects. Save it again as NumPy arrays."
-        ) from None
-    except Exception as problem:  # a damaged pickle raises almost anything
-        raise FileUnreadable(
-            f"{path} is not a pickle of arrays: {type(problem).__name__}: {problem}. Cut off, or another format?"
-        ) from None
-
-
-def _refuse_bombs(data: bytes) -> None:
-    """Look at every operation before one is carried out: a few bytes can ask for a table of any size, for millions of objects, or for
-    tuples so deep that Python's own hash of them overflows its stack. An honest pickle numbers what it remembers one by one."""
-    stack: list[int] = []  # of each object the depth of tuples in tuples; all others can be as deep as they like
-    marks: list[int] = []
-    memo: dict[int, int] = {}
-    for count, (operation, argument, _) in enumerate(pickletools.genops(data)):
-        name = operation.name
-        if count >= MAX_OPERATIONS:
-            raise pickle.UnpicklingError(f"more than {MAX_OPERATIONS:,} operations; demonstrations of 40,000 steps have as many: split it")
-        if name in _PUTS:
-            number = argument if isinstance(argument, int) else len(memo)
-            if number > count:
-                raise pickle.UnpicklingError(f"memo entry {number} after {count} operations")
-            memo[number] = stack[-1]
-        elif name in _GETS:
-            stack.append(memo[argument] if isinstance(argument, int) else 0)
-        elif name == "MARK":
-            marks.append(len(stack))
-        elif _EFFECTS[name] == (0, 1):  # most of them
-            stack.append(0)
-        else:
-            _depth_after(name, stack, marks)
-
-
-def _depth_after(name: str, stack: list[int], marks: list[int]) -> None:
-    """What an operation takes from the stack and puts there, by Python's own table of operations."""
-    taken, put = _EFFECTS[name]
-    start = len(stack) - taken if taken >= 0 else marks.pop() - (-1 - taken)
-    if start < 0:
-        raise pickle.UnpicklingError("an operation on an empty stack")
-    depth = 1 + max(stack[start:], default=0) if name in _TUPLES else 0
-    if depth > MAX_TUPLE_DEPTH:
-        raise pickle.UnpicklingError(f"tuples in tuples, more than {MAX_TUPLE_DEPTH} deep")
-    kept = stack[-1:] if name == "DUP" else [depth]
-    stack[start:] = kept * put
-
-
-def _effect(operation: pickletools.OpcodeInfo) -> tuple[int, int]:
-    """How many objects it takes and puts. Taken up to a mark: -1, and one less for each object below the mark."""
-    before = operation.stack_before
-    marked = pickletools.markobject in before
-    taken = -1 - before.index(pickletools.markobject) if marked else len(before)
-    return taken, len(operation.stack_after)
-
-
-_EFFECTS = {operation.name: _effect(operation) for operation in pickletools.opcodes}
-_PUTS, _GETS, _TUPLES = (
-    ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"),
-    ("GET", "BINGET", "LONG_BINGET"),
-    ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"),
-)
-
-
-def _read_bytes(path: Path, max_bytes: int) -> bytes:
-    if not path.is_file():  # a pipe or a device could go on for ever
-        raise FileMissing(f"there is no file {path} (looked in {path.absolute().parent}).")
-    size = path.stat().st_size
+    size = path.stat().st_size if path.exists() else 0
     if size > max_bytes:
-        raise DataError(f"{path} has {size} bytes, more than the {max_bytes} that are read into memory at most. Split it by episodes.")
-    try:
-        return path.read_bytes()
-    except OSError as problem:
-        raise FileUnreadable(f"cannot read {path}: {problem.strerror}.") from None
+        raise DataError(
+            f"{path} has {size} bytes, more than the {max_bytes} that are read into memory at most. `tandem demos import {path}` reads it "
+            "episode by episode and writes a file of Tandem's own, in which each picture is stored once."
+        )
+    with HilSerlFile(path, spec) as file:
+        return file.spec, list(file.episodes())
+
+
+class HilSerlFile:
+    """A hil-serl pickle, read episode by episode: of a large file no more than an episode is in memory at a time."""
+
+    def __init__(self, path: Path, spec: Spec | None) -> None:
+        self._pickle = PickleFile(path)
+        try:
+            self._records = _records(self._pickle.content, path)
+            with _naming(path, 0):
+                if spec is None:
+                    spec = _guess_spec(self._records, path.stem)
+                else:
+                    _require_spec(self._records[0], spec, path)
+        except BaseException:
+            self._pickle.close()
+            raise
+        self.spec = spec
+        self.steps = len(self._records)
+
+    def episodes(self) -> Iterator[list[Transition]]:
+        # The same file always gives the same names, so importing it twice into one journal stores it once.
+        source = f"hil-serl-{self._pickle.hash()[:16]}"
+        return _episodes(self._records, self.spec, source, self._pickle.path)
+
+    def close(self) -> None:
+        self._pickle.close()
+
+    def __enter__(self) -> HilSerlFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 # ---- its meaning
@@ -251,22 +102,34 @@ def _records(loaded: Any, path: Path) -> list[Mapping[str, Any]]:
     return loaded
 
 
-def _episodes(records: list[Mapping[str, Any]], spec: Spec, source: str, path: Path) -> list[list[Transition]]:
+def _episodes(records: list[Mapping[str, Any]], spec: Spec, source: str, path: Path) -> Iterator[list[Transition]]:
     validator = Validator(spec)
-    episodes: list[list[Transition]] = [[]]
-    for number, record in enumerate(records):
-        if episodes[-1] and episodes[-1][-1].last:
-            episodes.append([])
-        with _naming(path, number):
-            transition = _transition(record, spec, source, number, episode=len(episodes) - 1, step=len(episodes[-1]))
+    number, steps = 0, []
+    for seq, record in enumerate(records):
+        with _naming(path, seq):
+            transition = _transition(record, spec, source, seq, episode=number, step=len(steps))
         reason = validator.reason(transition)
         if reason:
             raise InvalidTransition(
-                f"{path}: transition {number} (episode {transition.episode}, step {transition.step}): {reason}. "
+                f"{path}: transition {seq} (episode {transition.episode}, step {transition.step}): {reason}. "
                 "The task's spec and the recording disagree, or a sensor failed; leave this episode out or record it again."
             )
-        episodes[-1].append(transition)
-    return episodes
+        steps.append(_sharing_pictures(transition, steps[-1]) if steps else transition)
+        if transition.last:
+            yield steps
+            number, steps = number + 1, []
+    if steps:
+        yield steps
+
+
+def _sharing_pictures(step: Transition, before: Transition) -> Transition:
+    """The step with its pictures in the memory of the step before, which led to them: half of a file with cameras is there twice."""
+    shared = {
+        name: before.next_observation[name]
+        for name, picture in step.observation.items()
+        if picture.ndim == 3 and np.array_equal(picture, before.next_observation[name])
+    }
+    return replace(step, observation=step.observation | shared) if shared else step
 
 
 def _transition(record: Mapping[str, Any], spec: Spec, source: str, seq: int, episode: int, step: int) -> Transition:
@@ -383,8 +246,8 @@ def _guess_entry(array: np.ndarray) -> Entry:
 
 
 def _array(value: Any) -> np.ndarray:
-    if isinstance(value, _Array) and value.array is not None:
-        return value.array
+    if isinstance(value, Array):
+        return value.read()
     if isinstance(value, (bool, int, float)) or (isinstance(value, list) and all(type(item) in (bool, int, float) for item in value)):
         return np.asarray(value)
     raise ValueError(f"expected an array of numbers, got a {type(value).__name__.lstrip('_')}")

@@ -115,6 +115,14 @@ class JournalFile(ABC):
         except UnicodeDecodeError as problem:  # in the name of a table
             raise FileUnreadable(f"cannot read {path} ({problem}): damaged, or not a Tandem journal.") from None
 
+    def describe(self, **attributes: Any) -> None:
+        """Add to the attributes of the file."""
+        self.attributes = {**self.attributes, **attributes}
+        try:  # autocommit: one statement is one transaction
+            self._connection.execute("UPDATE meta SET value = ? WHERE key = 'attributes'", (json.dumps(self.attributes),))
+        except sqlite3.Error as problem:
+            raise storage_error(problem, self.path) from problem
+
     def check(self) -> None:
         """Read every page, so that a damaged file is found now and not during use."""
         [(verdict,), *_] = self._rows("PRAGMA quick_check(1)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tandem.data.journal_file import JournalFile
@@ -109,6 +110,12 @@ class JournalQuestions(JournalFile):
         query = "SELECT ord, seq, record FROM steps WHERE source = ? AND episode = ? AND ord BETWEEN ? AND ? AND status = 'accepted'"
         rows = self._rows(f"{query} ORDER BY seq", (source, episode, *between))
         return [self._decoded(number, source, seq, record) for number, seq, record in rows]
+
+    def episodes_in_order(self) -> Iterator[list[Transition]]:
+        """The accepted steps of each episode, in the order of their first steps; without those that somebody discarded."""
+        query = f"SELECT source, episode, min(ord) AS first, max(ord) FROM steps WHERE status = 'accepted' {self._kept()} "
+        for source, episode, first, last in self._rows(f"{query} GROUP BY source, episode ORDER BY first"):
+            yield self.episode(source, episode, between=(first, last))
 
     def last_ord(self) -> int:
         """The bookmark after everything stored so far."""

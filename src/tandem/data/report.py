@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from tandem.data.demos import Recording, read_demos
+from tandem.data.demos import OpenDemos, Recording, read_demos
+from tandem.data.figures import Figures, gripper_axes, holding_axes, idle_steps
 from tandem.data.validation import Validator
 from tandem.errors import DataError, TandemError
 from tandem.types import Spec, Transition
@@ -65,7 +66,7 @@ class Report:
     saturation_share: tuple[float, ...]
     """Per component of the action."""
     switches: tuple[bool, ...]
-    """Per component of the action: only ever at two or three values, as a gripper that is open or closed."""
+    """Per component of the action: only ever at two or three values, or a gripper that holds a command."""
 
     @property
     def saturated(self) -> dict[int, float]:
@@ -95,27 +96,55 @@ def inspect(path: Path | str, spec: Spec | None = None) -> Report:
 
 def report_on(recording: Recording) -> Report:
     steps, episodes = recording.transitions, recording.episodes()
-    actions = _actions(steps)
+    return _report(
+        recording,
+        actions=[_actions(episode) for episode in episodes],
+        returns=[sum(step.reward for step in episode) for episode in episodes],
+        successes=[_succeeded(episode) for episode in episodes],
+        intervened=float(np.mean([step.intervened for step in steps])),
+    )
+
+
+def report_of(opened: OpenDemos, figures: Figures) -> Report:
+    """The same from figures, for a file that is not in memory."""
+    episodes = figures.episodes
+    return _report(
+        opened,
+        actions=[episode.actions for episode in episodes],
+        returns=[float(episode.rewards.sum()) for episode in episodes],
+        successes=[episode.succeeded for episode in episodes],
+        intervened=float(np.concatenate([episode.intervened for episode in episodes]).mean()),
+    )
+
+
+def _report(
+    file: Recording | OpenDemos,
+    actions: Sequence[np.ndarray],
+    returns: Sequence[float],
+    successes: Sequence[bool],
+    intervened: float,
+) -> Report:
+    everything, grippers = np.concatenate(actions), gripper_axes(file.spec, actions)
     return Report(
-        path=recording.path,
-        kind=recording.kind,
-        complete=recording.complete,
-        created=recording.created,
-        attributes=recording.attributes,
-        spec=recording.spec,
-        episodes=len(episodes),
-        transitions=len(steps),
-        rejected=len(recording.rejected),
-        duration_s=len(steps) / recording.spec.control_hz,
-        lengths=Range.of([len(episode) for episode in episodes]),
-        returns=Range.of([sum(step.reward for step in episode) for episode in episodes]),
-        success_share=float(np.mean([_succeeded(episode) for episode in episodes])),
-        intervened_share=float(np.mean([step.intervened for step in steps])),
-        idle_share=float(np.mean((np.abs(actions) < IDLE).all(axis=1))),
-        action_low=tuple(actions.min(axis=0).tolist()),
-        action_high=tuple(actions.max(axis=0).tolist()),
-        saturation_share=tuple((np.abs(actions) > SATURATED).mean(axis=0).tolist()),
-        switches=tuple(_is_switch(axis) for axis in actions.T),
+        path=file.path,
+        kind=file.kind,
+        complete=file.complete,
+        created=file.created,
+        attributes=file.attributes,
+        spec=file.spec,
+        episodes=len(actions),
+        transitions=len(everything),
+        rejected=len(file.rejected),
+        duration_s=len(everything) / file.spec.control_hz,
+        lengths=Range.of([len(episode) for episode in actions]),
+        returns=Range.of(returns),
+        success_share=float(np.mean(successes)),
+        intervened_share=intervened,
+        idle_share=float(np.mean(idle_steps(everything, holding_axes(file.spec, actions), IDLE))),
+        action_low=tuple(everything.min(axis=0).tolist()),
+        action_high=tuple(everything.max(axis=0).tolist()),
+        saturation_share=tuple((np.abs(everything) > SATURATED).mean(axis=0).tolist()),
+        switches=tuple(bool(_is_switch(axis) or gripper) for axis, gripper in zip(everything.T, grippers, strict=True)),
     )
 
 
@@ -127,18 +156,20 @@ def _is_switch(axis: np.ndarray) -> bool:
 def format_report(report: Report, width: int = 80) -> str:
     """The report as lines of plain text; only a word that is longer than a line makes one longer than `width`."""
     spec = report.spec
+    attributes = [f"{name} {value}" for name, value in report.attributes.items() if name != "history"]
     facts = {
         "file": report.path.name,
         "kind": f"{report.kind}{'' if report.complete else ', recording not finished'}",
         "task": f"{spec.task}, {spec.control_hz:g} Hz, at most {spec.max_episode_steps} actions, spec {spec.hash}",
-        "recorded": ", ".join([report.created or "unknown time", *(f"{name} {value}" for name, value in report.attributes.items())]),
+        "recorded": ", ".join([report.created or "unknown time", *attributes]),
         "episodes": f"{report.episodes}, {report.success_share:.0%} successful",
         "transitions": f"{report.transitions} ({_duration(report.duration_s)}), {report.rejected} rejected",
         "length": f"{report.lengths.low:.0f} to {report.lengths.high:.0f}, median {report.lengths.median:g}",
         "return": f"{report.returns.low:g} to {report.returns.high:g}, median {report.returns.median:g}",
         "intervened": f"{report.intervened_share:.1%} of the steps",
-        "idle": f"{report.idle_share:.1%} of the steps (all components within ±{IDLE})",
+        "idle": f"{report.idle_share:.1%} of the steps (no axis beyond ±{IDLE}; a gripper that holds is left out)",
     }
+    facts |= {f"edited {number + 1}": line for number, line in enumerate(_history(report.attributes.get("history", ())))}
     actions = zip(report.action_low, report.action_high, report.saturation_share, strict=True)
     entries = spec.observation.items()
     return "\n".join(
@@ -157,6 +188,14 @@ def format_report(report: Report, width: int = 80) -> str:
             ),
         ]
     )
+
+
+def _history(entries: Any) -> Iterator[str]:
+    """What became of the file since it was recorded (`tandem demos edit`, `import`)."""
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            files = ", ".join(str(file.get("file")) for file in entry.get("from", []) if isinstance(file, dict))
+            yield f"{entry.get('time')} from {files}: {'; '.join(map(str, entry.get('did', []))) or 'as it was'}"
 
 
 def _table(rows: list[list[str]], width: int) -> list[str]:

@@ -102,3 +102,53 @@ PPO_WARM_UP = 50
 """Iterations before the value function is judged."""
 STD_LOW = 0.02
 STD_HIGH = 5.0
+
+# ---- demonstrations, by `tandem demos check`
+DEMO_STEPS = 50
+"""Steps of a file before its numbers are judged."""
+CHANGES_USUALLY = 0.9
+"""Share of the steps in which a number changes; below that, one that stays the same is nothing special."""
+FROZEN_RUN = 20
+"""Steps in which such a number stays the same to the last bit while others change."""
+CLIPPED_SIDE, CLIPPED_SUM, CLIPPED_MOST = 0.03, 0.1, 0.6
+"""Share of the steps in which a number is exactly at its lowest and at its highest value: on each side, and together. One that is hardly
+ever in between, such as the width of a gripper, has no other places to be."""
+STALE_SHARE = 0.05
+"""Share of the steps that command a motion after which no number has changed."""
+COMMANDED = 0.05
+"""Part of an axis' range that counts as a commanded motion."""
+SMALL_ACTIONS = 0.35
+"""99 % of all actions are below this."""
+GRIPPER_JUMP = 0.25
+"""Change of a gripper's command from one step to the next that a gripper would follow."""
+GRIPPER_MOVES = 0.05
+"""Part of its range that a measured gripper moves when it follows."""
+GRIPPER_STEPS = 10
+"""Steps in which it may do so."""
+GRIPPER_JUMPS = 5
+RESPONSE_RATIO = 1.4
+"""Between two parts of a file: how far the robot moves for the same action."""
+RESPONSE_FITS = 0.5
+"""Part of the variance of a number's change that its action explains, before the two are compared."""
+SCALE_RATIO = 2.5
+"""Between two parts of a file: how large the actions are."""
+GROUP_SPREAD = 0.2
+"""Within each of the parts, relative to its median."""
+GROUP_APART = 0.8
+"""Nearly all of one part are below nearly all of the other: their quantiles do not meet."""
+GROUP_EPISODES, GROUP_STEPS = 3, 100
+VALUE_AT_START = 0.01
+"""What a reward of 1 at the end may be worth at the start of a demonstration, at least."""
+USUAL_DISCOUNT = 0.97
+"""hil-serl's; for the number in the report where no other discount is known."""
+REWARD_ALWAYS = 0.5
+STARTS_SAME, STARTS_ALIKE = 1e-6, 5e-3
+"""Spread of the starts in every number, relative to its range in the file."""
+FEW_DEMOS = 5
+BLACK_BRIGHTNESS, BLACK_CONTRAST = 4.0, 1.0
+"""Of 255: a picture below both shows nothing."""
+BLACK_SHARE = 0.01
+PICTURE_STILL = 0.1
+"""Share of the steps in which the robot moves and the picture is the same to the last bit."""
+PICTURES_SWAPPED = 2.0
+"""How many times nearer the pictures of an episode are to the other camera's than to their own camera's in the rest of the file."""

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from tandem.data.demos import PARTIAL_SUFFIX, Recording, read_demos
+from tandem.data.figures import Figures
 from tandem.data.journal import Journal
 from tandem.data.journal_questions import Source
 from tandem.data.report import Report, report_on
@@ -90,6 +91,10 @@ class DemoFile:
     rewarded: bool = False
     starts: Sequence[Transition] = ()
     """First steps of episodes."""
+    foreign: str = ""
+    """How it differs from the task, said by its import; for a file that has no spec of its own."""
+    figures: Figures | None = None
+    """Every step in numbers, where somebody looked at all of them (`tandem demos check`)."""
 
 
 @dataclass(frozen=True)

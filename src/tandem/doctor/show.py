@@ -95,6 +95,23 @@ def lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:
 
     yield _header(diagnosis, lang)
     yield ""
+    yield from finding_lines(diagnosis, lang)
+    if diagnosis["checklist"]:
+        yield word("checklist")
+        width = max(_columns(line["question"]) for line in diagnosis["checklist"])
+        for line in diagnosis["checklist"]:
+            yield f"  {MARKS[line['mark']]} {line['question']}{' ' * (width - _columns(line['question']))}  {line['value']}"
+        yield ""
+    if "in_words" in diagnosis["clocks"]:
+        yield sentence(diagnosis["clocks"], lang)
+
+
+def finding_lines(diagnosis: Mapping[str, Any], lang: Language) -> Iterator[str]:
+    """The findings with evidence, cause and command, or that there is none."""
+
+    def word(name: str) -> str:
+        return WORDS[name][LANGUAGES.index(lang)]
+
     findings = diagnosis["findings"]
     if diagnosis["severity"] not in ("problem", "warning"):
         yield word("healthy_but" if findings else "healthy")
@@ -109,14 +126,13 @@ def lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:
             yield f"  {word('explains')}: {', '.join(finding['explains'])}"
         yield f"  {word('next')}: {finding['next']}"
         yield ""
-    if diagnosis["checklist"]:
-        yield word("checklist")
-        width = max(_columns(line["question"]) for line in diagnosis["checklist"])
-        for line in diagnosis["checklist"]:
-            yield f"  {MARKS[line['mark']]} {line['question']}{' ' * (width - _columns(line['question']))}  {line['value']}"
-        yield ""
-    if "in_words" in diagnosis["clocks"]:
-        yield sentence(diagnosis["clocks"], lang)
+
+
+def brief_line(finding: Mapping[str, Any]) -> str:
+    """A finding in one line."""
+    evidence = f" ({'; '.join(finding['evidence'])})" if finding["evidence"] else ""
+    name = finding["name"]
+    return f"{finding['severity'].upper()} {name}: {finding['what']}{evidence} More: `tandem doctor explain {name}`"
 
 
 def clock_lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:

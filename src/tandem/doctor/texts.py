@@ -10,49 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from tandem.doctor import limits
+from tandem.doctor.demo_texts import DEMO_TEXTS
 from tandem.doctor.findings import Bytes, Finding, Seconds, Share
-
-Language = Literal["en", "zh"]
-LANGUAGES: tuple[Language, ...] = ("en", "zh")
-Words = tuple[str, str]
-"""English, Chinese."""
-
-
-@dataclass(frozen=True)
-class Text:
-    """What is printed about one kind of finding."""
-
-    what: Words
-    """What is wrong, in one sentence."""
-    evidence: tuple[Words, ...]
-    """The measured values that show it."""
-    cause: Words
-    """What usually causes it."""
-    next: str
-    """The command to type."""
-    criterion: Words
-    """The detection rule with its thresholds, for `explain` and the pages."""
-    next_unscripted: str = ""
-    """The command for an environment that has no scripted operator, where `next` needs one."""
-
-
-@dataclass(frozen=True)
-class Description:
-    """One finding written out in one language."""
-
-    name: str
-    severity: str
-    what: str
-    evidence: list[str]
-    cause: str
-    next: str
-    explains: list[str]
-    """Findings that follow from this one and are not listed themselves."""
-
+from tandem.doctor.text import LANGUAGES as LANGUAGES
+from tandem.doctor.text import Description, Text
+from tandem.doctor.text import Language as Language
+from tandem.doctor.text import Words as Words
 
 TEXTS: dict[str, Text] = {
     # ---- reaching the hub
@@ -617,6 +583,7 @@ TEXTS: dict[str, Text] = {
                 "{short} 录制于“{there}”，本次运行是“{here}”：{differences} 处不同",
             ),
             ("first differences: {detail} (here: the run, there: the file)", "前几处不同：{detail}（here：运行，there：文件）"),
+            ("{import}", "{import}"),
         ),
         ("The wrong file was given, or the task changed after the recording.", "文件选错，或录制之后任务改过。"),
         "tandem record {task} --demos 25",
@@ -652,21 +619,23 @@ TEXTS: dict[str, Text] = {
         ("Most demonstrations do not succeed.", "多数演示没有成功。"),
         (("{short}: {share} of {episodes} episodes succeed", "{short}：{episodes} 个回合中 {share} 成功"),),
         ("Failed attempts were kept in the file.", "失败的尝试也被保留在文件里。"),
-        "tandem record {task} --demos 25",
+        "tandem demos edit {file} --only-success",
         ("Fewer than half of the episodes end in success.", "成功的回合不到一半。"),
-        next_unscripted="tandem record {task} --operator browser --demos 25",
     ),
     "demos_idle": Text(
         ("The robot often stands still in the demonstrations.", "演示数据中机器人经常不动。"),
-        (("{short}: {share} of the steps do not move", "{short}：{share} 的步没有移动"),),
+        (
+            ("{short}: {share} of the steps do not move", "{short}：{share} 的步没有移动"),
+            ("the longest pause has {longest} steps ({pause})", "最长的停顿有 {longest} 步（{pause}）"),
+        ),
         (
             "The input device was not connected, or the person was waiting. The policy learns to stand still.",
             "输入设备没接好，或操作者在等待。策略会学会不动。",
         ),
-        "tandem demos inspect {file}",
+        "tandem demos edit {file} --drop-static",
         (
-            f"All action components are within 0.01 of zero in more than {limits.IDLE_DEMOS:.0%} of the steps.",
-            f"超过 {limits.IDLE_DEMOS:.0%} 的步所有动作分量都在 0.01 以内。",
+            f"All axes are within 0.01 of zero in more than {limits.IDLE_DEMOS:.0%} of the steps. An axis that holds a command, such as an absolute gripper, is left out.",
+            f"超过 {limits.IDLE_DEMOS:.0%} 的步所有轴都在 0.01 以内。保持指令的轴（例如绝对位置的夹爪）不计入。",
         ),
     ),
     "demos_saturated": Text(
@@ -1334,6 +1303,7 @@ TEXTS: dict[str, Text] = {
         "pip show tandem-rl",
         ("The event `started` has another version than the installed one.", "`started` 事件里的版本与已安装的版本不同。"),
     ),
+    **DEMO_TEXTS,
 }
 
 

@@ -5,6 +5,7 @@ The checks are the same, on fewer records: a check whose data is missing reports
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +18,7 @@ from tandem.doctor import limits
 from tandem.doctor.checks import run_checks
 from tandem.doctor.findings import NOTE, Finding
 from tandem.doctor.records import Records
+from tandem.doctor.show import brief_line
 from tandem.doctor.texts import Language, describe
 from tandem.link.client import ActorClient
 from tandem.runs.folder import RunFolder
@@ -43,9 +45,7 @@ class OnceReporter:
         return [self._line(finding, names) for finding in due]
 
     def _line(self, finding: Finding, names: Mapping[str, Any]) -> str:
-        described = describe(finding, self._lang, names)
-        evidence = f" ({'; '.join(described.evidence)})" if described.evidence else ""
-        return f"{described.severity.upper()} {described.name}: {described.what}{evidence} More: `tandem doctor explain {described.name}`"
+        return brief_line(dataclasses.asdict(describe(finding, self._lang, names)))
 
 
 def watch_trainer(path: Path) -> Callable[[dict[str, Any]], list[str]]:

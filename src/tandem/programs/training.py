@@ -9,6 +9,7 @@ from pathlib import Path
 import tyro
 
 from tandem.allowed import allow, code_of, require_allowed
+from tandem.doctor.demo_files import start_lines
 from tandem.doctor.watch import watch_trainer
 from tandem.errors import ConfigError
 from tandem.off_policy.cloning import CloneArgs, clone_demos
@@ -25,6 +26,7 @@ from tandem.programs.launcher import LocalLauncher
 from tandem.programs.parts import film_part
 from tandem.programs.record import scripted_demos
 from tandem.programs.terminal import console, make_display, new_run, say, show_summary
+from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 
 WHICH_TASK = "which task? `tandem tasks` lists them; `--resume RUN` continues a run"
@@ -40,6 +42,7 @@ def train(args: list[str]) -> None:
     config, path = _run_of(asked)
     allow(code_of(config.task))  # for the film, which reads the task from the run
     display = make_display(asked.quiet, asked.json, asked.verbose)
+    _look_at_demos(asked, config, display)
     if asked.sync:
         watch = watch_trainer(path)
         summary = train_in_turns(config, path, display, resume=asked.resume is not None, init_from=asked.init_from, watch=watch)
@@ -53,7 +56,9 @@ def learner(args: list[str]) -> None:
     """The learner's half of RLPD: hub and trainer, for actors that join over the network."""
     asked = read_run_args(LearnerArgs, args, "tandem learner")
     config, path = _run_of(asked)
-    summary = learn_here(asked, config, path, make_display(asked.quiet, asked.json, asked.verbose))
+    display = make_display(asked.quiet, asked.json, asked.verbose)
+    _look_at_demos(asked, config, display)
+    summary = learn_here(asked, config, path, display)
     show_summary(summary, path, asked.json, command="learner")
 
 
@@ -104,6 +109,15 @@ def _run_of(asked: RunArgs) -> tuple[TrainConfig, Path]:
         recorded = scripted_demos(config.task, asked.scripted_demos, path, config.seed, asked.quiet or asked.json)
         config = replace(config, demos=(*config.demos, recorded))
     return config, path
+
+
+def _look_at_demos(asked: RunArgs, config: TrainConfig, display: Display) -> None:
+    """Say what the doctor finds in the demonstrations, in a line each. It stops nothing: what cannot be used is refused later."""
+    if asked.resume is not None or not config.demos:
+        return
+    discount = config.agent.discount
+    for line in start_lines(config.demos, discount if isinstance(discount, float) else None):
+        display.say(line)
 
 
 def _require_allowed(run: Path, typed: str | None, task: str, operator: str = "none") -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tandem.data.report import IDLE
 from tandem.doctor import limits
+from tandem.doctor.checks.demo_numbers import pause
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Share
 from tandem.doctor.records import DemoFile, Records
 
@@ -25,8 +27,12 @@ def demos_missing(records: Records) -> Finding | None:
 def demos_foreign(records: Records) -> Finding | None:
     for file in _files(records):
         differences = [] if file.spec is None else records.spec.data_difference(file.spec)
-        if file.spec is None or not differences or (file.report and file.report.kind != "journal"):
-            continue  # a pickle carries no spec: its import was checked against the task's
+        if file.report and file.report.kind != "journal":  # it carries no spec: its import was checked against the task's
+            if file.foreign:
+                return Finding("demos_foreign", PROBLEM, {**_named(file), "import": file.foreign})
+            continue
+        if file.spec is None or not differences:
+            continue
         facts = {"there": file.spec.task, "here": records.task, "detail": "; ".join(differences[:3]), "differences": len(differences)}
         return Finding("demos_foreign", PROBLEM, {**_named(file), **facts})
     return None
@@ -66,7 +72,7 @@ def demos_fail(records: Records) -> Finding | None:
 def demos_idle(records: Records) -> Finding | None:
     for file in _files(records):
         if file.report is not None and file.report.idle_share > limits.IDLE_DEMOS:
-            return Finding("demos_idle", WARNING, {**_named(file), "share": Share(file.report.idle_share)})
+            return Finding("demos_idle", WARNING, {**_named(file), "share": Share(file.report.idle_share), **pause(file, IDLE)})
     return None
 
 

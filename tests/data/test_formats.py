@@ -1,0 +1,161 @@
+"""Formats of others go in and out: what was exported comes back bit for bit, and files of others become sound episodes."""
+
+import dataclasses
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from benchmarks.demo_faults import SPEC, episodes, fork_pickle, write
+from benchmarks.demos import PEERS, peer_reads, python_of
+from tandem.cli import run
+from tandem.data.demos import Recording, read_demos
+from tandem.data.formats.kinds import open_any
+from tandem.data.hil_serl import HilSerlFile
+from tandem.errors import ConfigError, DataError, FileUnreadable, InvalidTransition, SpecMismatch
+from tandem.types import Transition
+
+SHORT = episodes(3, length=20)
+
+
+def imported(tmp_path: Path, path: Path, *options: str) -> Recording:
+    out = tmp_path / f"in{len(list(tmp_path.iterdir()))}"
+    assert run("demos", ["import", str(path), "--out", str(out), *options]) == 0
+    [made] = out.iterdir()
+    return read_demos(made)
+
+
+def assert_same_steps(one: list[Transition], other: list[Transition]) -> None:
+    assert len(one) == len(other)
+    for step, found in zip(one, other, strict=True):
+        for field in dataclasses.fields(step):
+            if field.name not in ("source", "seq"):
+                np.testing.assert_equal(getattr(step, field.name), getattr(found, field.name), err_msg=field.name)
+
+
+@pytest.mark.parametrize("name", ["lerobot", "robomimic", "minari"])
+def test_what_was_exported_comes_back_bit_for_bit(tmp_path: Path, name: str) -> None:
+    """Also an episode that was cut off, and one of which nobody knows whether it succeeded is refused by LeRobot alone."""
+    cut = dataclasses.replace(SHORT[1][-1], terminated=False, truncated=True, success=False, reward=0.25, intervened=True)
+    path = write(tmp_path / "mine.db", [SHORT[0], [*SHORT[1][:-1], cut], SHORT[2]])
+    out = tmp_path / ("out.hdf5" if name == "robomimic" else "out")
+    assert run("demos", ["export", str(path), "--format", name, "--out", str(out)]) == 0
+    mine, back = read_demos(path), imported(tmp_path, out)
+    assert not mine.spec.difference(back.spec)
+    assert_same_steps(mine.transitions, back.transitions)
+    with pytest.raises(ConfigError, match="exists already"):
+        run("demos", ["export", str(path), "--format", name, "--out", str(out)])
+
+
+def test_an_episode_with_a_gap_is_not_exported(tmp_path: Path) -> None:
+    path = write(tmp_path / "torn.db", [[*SHORT[0][:5], *SHORT[0][8:]]])
+    with pytest.raises(DataError, match="has a gap after step 4"):
+        run("demos", ["export", str(path), "--format", "minari", "--out", str(tmp_path / "out")])
+
+
+def lerobot_v21(folder: Path) -> Path:
+    """Two episodes of four frames, the second without an end."""
+    features = {
+        "observation.state": {"dtype": "float32", "shape": [2], "names": ["x", "y"]},
+        "action": {"dtype": "float32", "shape": [1], "names": ["a"]},
+        "next.reward": {"dtype": "float32", "shape": [1], "names": None},
+        "next.done": {"dtype": "bool", "shape": [1], "names": None},
+    }
+    info = {"codebase_version": "v2.1", "fps": 30, "total_episodes": 2, "chunks_size": 1000, "features": features}
+    (folder / "meta").mkdir(parents=True)
+    (folder / "meta" / "info.json").write_text(json.dumps(info))
+    (folder / "data" / "chunk-000").mkdir(parents=True)
+    for number in range(2):
+        ends = [number == 0 and frame == 3 for frame in range(4)]
+        table = {
+            "observation.state": pa.array([[number, frame] for frame in range(4)], pa.list_(pa.float32())),
+            "action": pa.array([frame / 4 for frame in range(4)], pa.float32()),
+            "next.reward": pa.array([float(end) for end in ends], pa.float32()),
+            "next.done": pa.array(ends),
+            "episode_index": pa.array([number] * 4),
+        }
+        pq.write_table(pa.table(table), folder / "data" / "chunk-000" / f"episode_{number:06d}.parquet")
+    return folder
+
+
+def test_a_lerobot_dataset_of_version_2_1(tmp_path: Path) -> None:
+    """The observation after the last step is not in it: kept where the task ended, left out where it goes on."""
+    back = imported(tmp_path, lerobot_v21(tmp_path / "theirs"))
+    first, second = back.episodes()
+    assert [len(first), len(second)] == [4, 3] and back.spec.control_hz == 30
+    assert first[-1].terminated and first[-1].success and second[-1].truncated and not second[-1].success
+    np.testing.assert_array_equal(second[-1].next_observation["state"], [1, 3])
+    with pytest.raises(SpecMismatch, match=r"'state' \(2,\): only there"):
+        run("demos", ["import", str(tmp_path / "theirs"), "--task", "reach", "--out", str(tmp_path / "no")])
+
+
+def robomimic_file(path: Path, scale: float = 1.0) -> Path:
+    with h5py.File(path, "w") as file:
+        data = file.create_group("data")
+        data.attrs["env_args"] = json.dumps({"env_name": "Lift", "env_type": 1})
+        for number in range(2):
+            demo: Any = data.create_group(f"demo_{number}")
+            looks = np.arange(6.0)[:, None] + [number, 0]
+            demo["obs/eef"], demo["next_obs/eef"] = looks[:5], looks[1:]
+            demo["actions"] = scale * np.linspace(-1, 1, 10).reshape(5, 2)
+            demo["rewards"], demo["dones"] = [0, 0, 0, 1, 1], [0, 0, 0, 1, 1]
+    return path
+
+
+def test_a_robomimic_file_ends_at_its_first_done_and_needs_actions_in_range(tmp_path: Path) -> None:
+    back = imported(tmp_path, robomimic_file(tmp_path / "lift.hdf5"))
+    assert back.spec.task == "Lift" and [len(steps) for steps in back.episodes()] == [4, 4]
+    assert [steps[-1].terminated and steps[-1].success for steps in back.episodes()] == [True, True]
+    large = robomimic_file(tmp_path / "large.hdf5", scale=4.0)
+    with pytest.raises(InvalidTransition, match=r"action at \[0\] is -4.*--fit-actions"):
+        imported(tmp_path, large)
+    fitted = imported(tmp_path, large, "--fit-actions")
+    assert fitted.transitions[0].action[0] == -1 and fitted.spec.action[0].meaning.startswith("(action - offset) / scale")
+
+
+def test_a_link_out_of_the_file_is_not_followed(tmp_path: Path) -> None:
+    path = robomimic_file(tmp_path / "lift.hdf5")
+    with h5py.File(path, "a") as file:
+        del file["data/demo_0/actions"]
+        file["data/demo_0/actions"] = h5py.ExternalLink(str(tmp_path / "other.hdf5"), "/secret")
+    with pytest.raises(FileUnreadable, match="points outside of the file"):
+        imported(tmp_path, path)
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x89HDF\r\n\x1a\n", b"\x89HDF\r\n\x1a\n" + b"\0" * 500])
+def test_damaged_files_are_refused_in_words(tmp_path: Path, damage: bytes) -> None:
+    path = tmp_path / "bad.hdf5"
+    path.write_bytes(damage)
+    with pytest.raises(FileUnreadable):
+        imported(tmp_path, path)
+
+
+def test_a_large_pickle_is_not_held_in_memory(tmp_path: Path) -> None:
+    path = fork_pickle(tmp_path / "large.pkl", 6, 60, pictures=64)
+    size = path.stat().st_size
+    assert size > 15e6
+    tracemalloc.start()
+    with HilSerlFile(path, None) as file:
+        lengths = [len(steps) for steps in file.episodes()]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(lengths) == 6 and peak < size / 2, f"{peak / 1e6:.1f} MB of {size / 1e6:.1f}"
+
+
+def test_a_file_of_others_is_checked_without_an_import(tmp_path: Path) -> None:
+    assert run("demos", ["check", str(robomimic_file(tmp_path / "lift.hdf5"))]) == 0
+    with open_any(tmp_path / "lift.hdf5") as opened:
+        assert opened.kind == "robomimic" and SPEC.task != opened.spec.task
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_the_peers_own_reader_opens_what_was_exported(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / "mine.db", SHORT)
+    python_of(name)
+    assert peer_reads(name, path, tmp_path)

@@ -1,0 +1,90 @@
+"""`tandem demos show` and `replay`: a page that a browser opens, and a recorded episode done again from its recorded start."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks.demo_faults import SPEC, acted, episodes, write
+from tandem.cli import run
+from tandem.data.demos import DemoWriter, read_demos
+from tandem.envs.registry import make_env, make_expert
+from tandem.errors import ConfigError, SpecMismatch
+from tandem.programs.demos import ACTIONS
+from tandem.programs.record import record_demos
+
+
+@pytest.fixture(scope="module")
+def reach(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return record_demos(make_env("reach"), make_expert("reach", 0), 4, tmp_path_factory.mktemp("reach"), seed=7)
+
+
+def test_a_page_has_all_episodes_films_and_curves(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.db", episodes(3, length=12))
+    assert run("demos", ["show", str(path), "--episodes", "1", "--out", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "3 episodes" in page and "Episode 1:" in page and "Episode 0:" not in page and "script" not in page
+    assert page.count("<svg") == 1 + 1 + 7 + 14, "lengths, reward, actions, numbers"
+    assert {film.name for film in (tmp_path / "page").glob("*.mp4")} == set(re.findall(r'src="([^"]+)"', page)) and "episode_1_left" in page
+
+
+def test_only_the_numbers_that_are_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.db", episodes(1, length=12))
+    assert run("demos", ["show", str(path), "--channels", "force", "pose[1:3]", "--out", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert re.findall(r"<figcaption>((?:force|pose|goal)\S*)", page) == ["pose[1]", "pose[2]", "force[0]", "force[1]", "force[2]"]
+    with pytest.raises(ConfigError, match="no number is called torque"):
+        run("demos", ["show", str(path), "--channels", "torque", "--out", str(tmp_path / "page")])
+
+
+def test_a_name_from_outside_is_text_on_the_page(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.db", episodes(1, length=5), dataclasses.replace(SPEC, task="<script>alert(1)</script>"))
+    run("demos", ["show", str(path), "--out", str(tmp_path / "page")])
+    assert "<script>" not in (tmp_path / "page" / "index.html").read_text()
+
+
+def test_a_recorded_episode_is_repeated_exactly(reach: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("demos", ["replay", str(reach), "2", "--out", str(tmp_path), "--no-film"]) == 0
+    shown = capsys.readouterr().out
+    assert "start: exactly as recorded (seed 7, attempt 2)" in shown and "the largest difference is 0 of a range" in shown
+    assert (tmp_path / "index.html").exists()
+
+
+def test_where_it_departs_is_said_for_every_number(reach: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """From step 2 on, other actions than those that were executed."""
+    recording = read_demos(reach)
+    steps = max(recording.episodes(), key=len)
+    number = recording.episodes().index(steps)
+    wrong = acted(recording.episodes(), lambda n, t, action: -action if n == number and t >= 2 else action)
+    with DemoWriter(tmp_path, recording.spec, seed=7) as writer:
+        for each in wrong:
+            writer.add(each)
+        path = writer.finish()
+    run("demos", ["replay", str(path), str(number), "--out", str(tmp_path), "--no-film"])
+    shown = capsys.readouterr().out
+    assert "it departs from the recording at step 3" in shown and "tcp_position" in shown
+
+
+def test_another_environment_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.db", episodes(1, length=5))
+    with pytest.raises(SpecMismatch, match="cannot be replayed in 'reach'"):
+        run("demos", ["replay", str(path), "0", "--task", "reach", "--no-film"])
+    with pytest.raises(ConfigError, match="has no episode 9"):
+        run("demos", ["replay", str(path), "9"])
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_help_says_something_about_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("demos", [name, "--help"])
+    shown = capsys.readouterr().out
+    assert f"usage: tandem demos {name}" in shown
+    options = [part for part in re.split(r"\n(?=  \S)", shown) if part.startswith(("  -", "  FILE", "  EPISODE"))]
+    assert len(options) >= 2
+    for option in options:
+        said = re.sub(r"\((default|required|fixed|repeatable)[^)]*\)|\{[^}]*\}\S*|-{1,2}[a-z][\w.-]*,?|\b[A-Z]+\b", "", option)
+        assert len(re.findall(r"[a-z]{2,}", said)) >= 2, f"nothing is said about: {option}"
+    assert run("demos", []) == 0 and name in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="there are check, edit"):
+        run("demos", ["chek"])
