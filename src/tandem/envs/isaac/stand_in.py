@@ -164,7 +164,14 @@ class MainLoop:
     def answer(self) -> dict[str, Any]:
         """All that /getstate answers."""
         state = self._state
-        channels = {"vel": state.vel, "force": state.force, "torque": state.torque, "q": state.q, "dq": state.dq, "jacobian": state.jacobian}
+        channels = {
+            "vel": state.vel,
+            "force": state.force,
+            "torque": state.torque,
+            "q": state.q,
+            "dq": state.dq,
+            "jacobian": state.jacobian,
+        }
         if "dead-channels" in self.quirks:
             shapes = {"vel": 6, "force": 3, "torque": 3, "q": 7, "dq": 7, "jacobian": (6, 7)}
             channels = {name: np.zeros(shape) for name, shape in shapes.items()}
