@@ -1,4 +1,4 @@
-"""The user's Isaac Sim server as a `TaskEnv`: absolute poses built on the last commanded one, state and pictures that are fresh or an error.
+"""The user's Isaac Sim server as a `TaskEnv`: poses built on the last commanded one, state and pictures that are fresh or an error.
 
     step    POST /pose, /move_gripper   ──►  wait for most of the control period  ──►  POST /getstate, newest pictures  ──►  reward
     reset   away from the start, POST /reset_scene, wait until the server has driven the arm to its start: then it has been reset
@@ -29,7 +29,7 @@ from tandem.envs.rotations import quat_conjugate, quat_multiply, rotate, rotvec_
 from tandem.envs.task_env import Capabilities, HaltPlan
 from tandem.errors import ConfigError, RenderingUnavailable, ServedError
 from tandem.layouts import ActionLayout
-from tandem.types import Observation, Spec, Step
+from tandem.types import Observation, Step
 
 SCHEME, OFFLINE = "isaac+http://", "isaac:"
 CONNECT_S, HALT_S = 10.0, 1.0
@@ -208,7 +208,7 @@ class IsaacEnv:
         start = np.array(self.profile.reset.pose[:3])
         if np.linalg.norm(self._ask(_rest(until)).position - start) > AWAY_M:
             return
-        aside = start + [0.0, 0.0, -1.6 * AWAY_M]
+        aside = start - np.array([0.0, 0.0, 1.6 * AWAY_M])
         turn = from_euler(np.array(self.profile.reset.pose[3:]))
         while np.linalg.norm(self._ask(_rest(until)).position - start) <= AWAY_M:
             self._command(np.clip(aside, self.profile.box.low_m, self.profile.box.high_m), turn, _rest(until))

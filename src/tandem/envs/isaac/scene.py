@@ -94,8 +94,9 @@ class GearScene:
         spec = describe_scene("isaac", self._geometry, Impedance(), gripper)
         spec.body("board").pos = [*_in_scene(BASE)[:2], 0.0005]
         tool = spec.body("tool")
-        for name, place, fovy in (("wrist_1", (-0.08, 0.0, 0.10), 75.0), ("wrist_2", (-0.055, 0.02, 0.07), 75.0)):
-            tool.add_camera(name=name, pos=place, quat=looking(np.array(place), np.array([0.012, 0.0, -0.01])), fovy=fovy)
+        for name, place in (("wrist_1", (-0.10, 0.0, 0.05)), ("wrist_2", (-0.03, 0.07, 0.05))):
+            tool.add_camera(name=name, pos=place, quat=looking(np.array(place), np.array([0.01, 0.0, -0.06])), fovy=75.0)
+        _add_blotches(spec)
         hide(spec, ("base", *(f"link{number}" for number in range(1, len(LINKS) + 1))))
         return spec.compile()
 
@@ -106,7 +107,7 @@ class GearScene:
         model, data = self.model, self._data
         mujoco.mj_resetData(model, data)
         x, y, yaw = self._random.uniform(-1, 1, 3) * [0.10, 0.035, np.radians(10)] if self._randomize else np.zeros(3)
-        gear = _in_scene(GEAR + [x, y, 0])
+        gear = _in_scene(GEAR + np.array([x, y, 0.0]))
         data.qpos[self._gear_at : self._gear_at + 7] = [*gear, 1, 0, 0, 0]
         model.body_quat[self._board] = rotvec_to_quat(np.array([0, 0, yaw]))
         for address, (along_x, along_y) in zip(self._neighbours, NEIGHBOURS, strict=True):
@@ -236,6 +237,16 @@ class GearScene:
         if self._renderer is not None:
             self._renderer.close()
             self._renderer = None
+
+
+def _add_blotches(spec: mujoco.MjSpec) -> None:
+    """A table with a pattern, as real ones have: on a plain one nobody sees how a camera moves."""
+    texture = spec.add_texture(name="blotches", type=mujoco.mjtTexture.mjTEXTURE_2D, width=96, height=96, nchannel=3)
+    grey = np.random.default_rng(0).integers(150, 235, (96, 96, 1), np.uint8)
+    texture.data = np.repeat(grey, 3, axis=2).tobytes()
+    material = spec.add_material(name="blotches")
+    material.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "blotches"
+    spec.geom("table").material = "blotches"
 
 
 def _in_scene(place: np.ndarray) -> np.ndarray:

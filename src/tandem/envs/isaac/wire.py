@@ -84,8 +84,8 @@ class Calls:
             self.retries += 1
             time.sleep(min(_RETRY_S, max(0.0, until - time.monotonic())))
         raise ServedError(
-            f"the robot's server at {self._address.url} did not answer /{path} within {within:g} s ({latest}). Is it running, is the address "
-            f"right, is its main loop busy?"
+            f"the robot's server at {self._address.url} did not answer /{path} within {within:g} s ({latest}). Is it running, is the "
+            f"address right, is its main loop busy?"
         )
 
     def ask(self, path: str, *, within: float) -> Any:
