@@ -163,10 +163,10 @@ def test_steps_build_on_the_last_command_and_stay_in_the_box(server: StandIn) ->
     action[0, 2] = -1.0
     for number in range(1, 4):
         step = env.step(action)
-        position, turn = env._commanded or (np.zeros(3), np.zeros(4))
+        position, turn = env.commanded or (np.zeros(3), np.zeros(4))
         assert np.allclose(position, [0.0, -0.4, 0.55 - 0.01 * number]), "on the last command, whatever was measured"
     assert step.executed is not None and np.allclose(step.executed[0], action[0])
-    env._commanded = np.array([0.0, -0.4, 0.413]), turn
+    env.commanded = np.array([0.0, -0.4, 0.413]), turn
     step = env.step(action)
     assert step.executed is not None and np.allclose(step.executed[0, 2], -0.3), "3 mm are left to the floor of the box"
     env.close()
@@ -179,8 +179,8 @@ def test_an_action_in_the_tools_axes_is_turned_by_the_measured_orientation(serve
     action[0, 0] = 1.0
     before = np.array([0.0, -0.4, 0.55])
     env.step(action)
-    assert env._commanded is not None
-    assert np.allclose(env._commanded[0] - before, [-0.01, 0.0, 0.0]), "the tool points down: its x is the world's -x"
+    assert env.commanded is not None
+    assert np.allclose(env.commanded[0] - before, [-0.01, 0.0, 0.0]), "the tool points down: its x is the world's -x"
     env.close()
 
 

@@ -308,6 +308,10 @@ def make_batch(
 
 def make_expert(name: str, seed: int | None = None) -> Expert:
     """The script that can do this task."""
+    if is_isaac(name):
+        from tandem.envs.isaac.expert import LiftExpert  # only recording needs it
+
+        return LiftExpert(name, seed)
     entry = registered(name)
     if entry is None or entry.expert is None:
         raise ConfigError(

@@ -66,7 +66,7 @@ class IsaacEnv:
         self._judge = Judge(profile.reward, self._url)
         self._pictures: Pictures | None = None
         self._halting = threading.Lock()
-        self._commanded: tuple[np.ndarray, np.ndarray] | None = None
+        self.commanded: tuple[np.ndarray, np.ndarray] | None = None
         """Position and quaternion w, x, y, z of the last command."""
         self._opening, self._sent = 1.0, None
         self._standing, self._age = True, 0
@@ -142,7 +142,7 @@ class IsaacEnv:
         with self._halting:
             self.halts += 1
             try:
-                halt_at(self._calls, self._commanded[1] if self._commanded is not None else None)
+                halt_at(self._calls, self.commanded[1] if self.commanded is not None else None)
             except ServedError as problem:
                 logging.getLogger(__name__).warning("halt did not reach the robot: %s", problem)
 
@@ -167,8 +167,8 @@ class IsaacEnv:
 
     def _act(self, asked: np.ndarray, within: float) -> np.ndarray:
         """Send the command that an action means; returns the action that was executed, after clipping along the world's axes."""
-        assert self._commanded is not None
-        profile, (position, turn) = self.profile.action, self._commanded
+        assert self.commanded is not None
+        profile, (position, turn) = self.profile.action, self.commanded
         measured = self._measured if profile.frame == "tool" else np.array([1.0, 0.0, 0.0, 0.0])
         world = np.clip(np.concatenate([rotate(measured, asked[:3].astype(float)), rotate(measured, asked[3:6].astype(float))]), -1, 1)
         target = np.clip(position + world[:3] * profile.position_m, self.profile.box.low_m, self.profile.box.high_m)
@@ -194,7 +194,7 @@ class IsaacEnv:
         numbers = np.concatenate([position, to_wire(turn)]).astype(np.float32)
         with self._halting:  # a halt that runs is not overtaken by the command before it
             self._post("pose", {"arr": numbers.tolist()}, within)
-            self._commanded = position, turn
+            self.commanded = position, turn
 
     def _grip(self, within: float) -> None:
         if self._sent != self._opening:

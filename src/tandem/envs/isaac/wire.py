@@ -187,6 +187,7 @@ class Pictures:
         self._changed, self._closed = threading.Condition(), threading.Event()
         self._client = socketio.AsyncClient(reconnection=False)
         self._client.on("image", self._receive)
+        self._client.on("disconnect", self._disconnected)
         self.connections = 0
         self._thread = threading.Thread(target=lambda: asyncio.run(self._stay()), name="pictures", daemon=True)
         self._thread.start()
@@ -224,25 +225,27 @@ class Pictures:
             self._changed.notify_all()
 
     async def _stay(self) -> None:
-        watching = asyncio.create_task(self._until_closed())
         while not self._closed.is_set():
+            self._broken = asyncio.Event()  # `client.wait` would sleep for a second after the connection broke
             try:
                 await asyncio.wait_for(self._client.connect(self._url, transports=["websocket", "polling"], wait_timeout=2), 5)
                 self.connections += 1
                 self._problem = "connected, and no picture arrived"
-                await asyncio.wait({asyncio.ensure_future(self._client.wait()), watching}, return_when=asyncio.FIRST_COMPLETED)
+                await self._until_closed(self._broken)
                 self._problem = "the Socket.IO connection broke"
             except Exception as problem:  # aiohttp, engineio and socketio each have their own
                 self._problem = f"no Socket.IO connection: {str(problem) or type(problem).__name__}"
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._client.disconnect(), 1)
-            if not self._closed.is_set():
-                await asyncio.sleep(0.1)
-        watching.cancel()
+                await asyncio.wait_for(self._client.disconnect(), 0.5)
+            await asyncio.sleep(_RETRY_S)
 
-    async def _until_closed(self) -> None:
-        while not self._closed.is_set():
-            await asyncio.sleep(0.05)
+    async def _disconnected(self, *_: object) -> None:
+        self._broken.set()
+
+    async def _until_closed(self, broken: asyncio.Event) -> None:
+        while not (self._closed.is_set() or broken.is_set()):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(broken.wait(), 0.1)
 
     def close(self) -> None:
         self._closed.set()
