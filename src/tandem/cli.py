@@ -62,7 +62,8 @@ COMMANDS = {
         "programs.serve_like:serve_like", "Serve a simulation with another server's protocol: a stand-in for Isaac Sim's gear server."
     ),
     "robot": Command(
-        "programs.robot:robot", "Check a robot's server before anything is learned: state, cameras, and a motion of each axis."
+        "programs.robot:robot",
+        "Check a robot's server before anything is learned: what it reports, what its cameras show, and how it moves.",
     ),
     "env": Command("programs.describe:env", "Look at an environment and write a first file of what it may declare."),
     "tasks": Command("programs.tasks:tasks", "List the tasks that come with Tandem."),

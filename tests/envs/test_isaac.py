@@ -31,6 +31,7 @@ from tandem.envs.rotations import quat_multiply, rotvec_to_quat
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, ServedError
 from tandem.layouts import ActionLayout
+from tandem.programs.robot import robot
 from tandem.spec import environment_id
 from tandem.testing import TaskEnvContract
 from tandem.types import Continuous, Discrete
@@ -397,3 +398,24 @@ def test_the_command_lists_its_quirks_and_refuses_other_machines() -> None:
     assert all(name in listed.stdout for name in QUIRKS)
     refused = subprocess.run([*command, "--host", "0.0.0.0"], capture_output=True, text=True)
     assert refused.returncode == 2 and "has no token" in refused.stderr
+
+
+def test_the_command_checks_after_a_typed_yes_and_finds_the_box(server: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preflight, "LOOK_S", 0.2)
+    sent = len(server.loop.commands)
+    monkeypatch.setattr("builtins.input", lambda question: "no")
+    assert robot("check", f"isaac+{server.address}", out=tmp_path / "report", language="zh") == 0
+    assert len(server.loop.commands) == sent, "nothing moved without a yes"
+    assert "nothing was moved" in (tmp_path / "report" / "report.md").read_text()
+    assert "没有做任何运动" in (tmp_path / "report" / "report.zh.md").read_text() and (tmp_path / "report" / "wrist_1.png").exists()
+    with pytest.raises(ConfigError, match="takes isaac"):
+        robot("check", "ws://127.0.0.1:1")
+
+
+def test_the_box_is_that_of_the_positions_that_were_measured(server: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    scene = server.loop._scene
+    assert isinstance(scene, PlainScene)
+    scene.go(np.array([0.1, -0.5, 0.6]), scene.turn)
+    wait_for(lambda: np.allclose(scene.position, [0.1, -0.5, 0.6]), what="the arm")
+    assert robot("limits", f"isaac+{server.address}", seconds=0.2, margin_mm=5) == 0
+    assert "low_m = [0.095, -0.505, 0.595]" in capsys.readouterr().out

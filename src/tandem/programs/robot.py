@@ -1,11 +1,14 @@
-"""`tandem robot check ADDRESS`: look at a robot's server, move each axis a little, and say what is wrong."""
+"""`tandem robot check ADDRESS`: look at a robot's server, move each axis a little, and say what is wrong; `limits` finds its box."""
 
 from __future__ import annotations
 
+import contextlib
 import io
+import time
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 import tyro
 from PIL import Image
 
@@ -13,7 +16,7 @@ from tandem.envs.isaac.env import SCHEME
 from tandem.envs.isaac.findings import Language, in_words, report_text
 from tandem.envs.isaac.preflight import MOVE_M, TURN_RAD, Preflight, Report
 from tandem.envs.isaac.profile import DEFAULT, Profile, read_profile
-from tandem.envs.isaac.wire import Address
+from tandem.envs.isaac.wire import Address, Calls, State
 from tandem.errors import ConfigError
 from tandem.files import write_atomically
 from tandem.programs.terminal import say
@@ -27,29 +30,35 @@ QUESTIONS = {
 
 
 def robot(
-    action: Annotated[Literal["check"], tyro.conf.Positional],
+    action: Annotated[Literal["check", "limits"], tyro.conf.Positional],
     address: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ADDRESS")],
     yes: bool = False,
     look_only: bool = False,
     language: Language = "en",
     out: Path = Path("robot_check"),
+    seconds: float = 60.0,
+    margin_mm: float = 10.0,
 ) -> int:
     """Check a robot's server before anything is learned: what it reports, what its cameras show, and how it moves.
 
-    Ends with code 1 if something has to be repaired. The report is written in English (report.md) and Chinese (report.zh.md).
+    `check` ends with code 1 if something has to be repaired. The report is written in English (report.md) and Chinese (report.zh.md).
 
     Args:
-        action: `check`: the pre-flight.
+        action: `check`: the pre-flight. `limits`: watch where the arm is steered, and print the box around it.
         address: isaac+http://HOST:5001/, with ?profile=NAME where the profile is not gear_assembly.
         yes: Move without asking. Otherwise the arm moves after a typed yes.
         look_only: Move nothing.
         language: Language of what is printed: en or zh.
         out: Folder for the report and the pictures of the cameras; written over.
+        seconds: How long `limits` watches; Ctrl-C ends it earlier.
+        margin_mm: Added to the box of `limits` on each side.
     """
     if not address.startswith(SCHEME):
-        raise ConfigError(f"`tandem robot check` takes {SCHEME}HOST:5001/, got '{address}'")
+        raise ConfigError(f"`tandem robot {action}` takes {SCHEME}HOST:5001/, got '{address}'")
     place = Address.of(address, DEFAULT)
     profile = read_profile(place.profile)
+    if action == "limits":
+        return _watch_box(Calls(place), place.url, seconds, margin_mm / 1e3)
     preflight = Preflight(place, profile, lambda what: say(f"  {what}"))
     try:
         preflight.look()
@@ -59,6 +68,22 @@ def robot(
         preflight.close()
     _show(preflight.report, language, out)
     return int(any(finding.fault for finding in preflight.report.findings))
+
+
+def _watch_box(calls: Calls, url: str, seconds: float, margin: float) -> int:
+    """The box around all positions of the tool that were measured; nothing is commanded."""
+    say(f"steer the arm to the corners of what it needs; watching for {seconds:g} s, Ctrl-C ends it")
+    low, high, until = np.full(3, np.inf), np.full(3, -np.inf), time.monotonic() + seconds
+    with contextlib.suppress(KeyboardInterrupt):
+        while time.monotonic() < until:
+            position = State.of(calls.ask("getstate", within=2.0), url).position
+            low, high = np.minimum(low, position), np.maximum(high, position)
+            time.sleep(0.05)
+    wide = 1e3 * (high - low)
+    say(f"the tool moved by {wide[0]:.0f}, {wide[1]:.0f} and {wide[2]:.0f} mm along x, y and z; with {1e3 * margin:g} mm on each side:")
+    for name, corner in (("low_m", low - margin), ("high_m", high + margin)):
+        say(("[box]\n" if name == "low_m" else "") + f"{name} = [{', '.join(f'{number:.3f}' for number in corner)}]")
+    return 0
 
 
 def _allowed(profile: Profile, language: Language) -> bool:

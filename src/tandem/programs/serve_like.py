@@ -23,7 +23,9 @@ def serve_like(
     randomize: bool = True,
     insecure: bool = False,
 ) -> None:
-    """Serve a simulation with the protocol of another server: `isaac+http://HOST:PORT/` is then its address.
+    """Serve a simulation with another server's protocol: a stand-in for Isaac Sim's gear server.
+
+    Its address in every command is `isaac+http://HOST:PORT/`. Its cameras need OpenGL; without a screen set MUJOCO_GL=egl.
 
     Args:
         which: `isaac`: the Isaac Sim gear server (Flask and Socket.IO, port 5001).
