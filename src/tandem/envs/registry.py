@@ -21,7 +21,7 @@ import numpy as np
 
 from tandem.envs.autoreset import AutoresetEnv
 from tandem.envs.foreign import ForeignBatch, GymnasiumEnv, in_environment, make_drawable, own_error
-from tandem.envs.isaac.env import is_isaac, open_isaac
+from tandem.envs.isaac.names import is_isaac
 from tandem.envs.limits import LimitSettings
 from tandem.envs.served.names import is_served, open_served
 from tandem.envs.served.server import make_environment
@@ -241,7 +241,7 @@ def make_env(
         return open_served(name, num_envs, render=render, watched=watched)
     if is_isaac(name):
         _refuse_reward(name, reward)
-        return open_isaac(name, num_envs)
+        return _open_isaac(name, num_envs)
     # an environment that cannot be drawn need not take the argument
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
 
@@ -299,7 +299,7 @@ def make_batch(
         _refuse_robot(name, served.capabilities.clock == "real", served)
         return AutoresetEnv(served)
     if is_isaac(name):
-        _refuse_robot(name, True, open_isaac(name))
+        _refuse_robot(name, True, _open_isaac(name))
     env = _gymnasium(name, lambda: ForeignBatch(name, num_envs))
     _refuse_robot(name, env.metadata.get("clock") == "real", env)
     _refuse_reward(name, reward)
@@ -341,6 +341,12 @@ def _task(entry: Registered, name: str, reward: Reward | None, practice: Practic
         if not (problem.name or "").startswith("mujoco"):
             raise
         raise ConfigError(f"task '{name}' is simulated with MuJoCo >= 4.0: {problem}. pip install 'mujoco>=4.0'") from None
+
+
+def _open_isaac(name: str, num_envs: int = 1) -> TaskEnv:
+    from tandem.envs.isaac.env import open_isaac  # only such a robot needs it
+
+    return open_isaac(name, num_envs)
 
 
 def _refuse_robot(name: str, real: bool, env: Any) -> None:

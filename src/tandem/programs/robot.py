@@ -12,8 +12,8 @@ import numpy as np
 import tyro
 from PIL import Image
 
-from tandem.envs.isaac.env import SCHEME
 from tandem.envs.isaac.findings import Language, in_words, report_text
+from tandem.envs.isaac.names import SCHEME
 from tandem.envs.isaac.preflight import MOVE_M, TURN_RAD, Preflight, Report
 from tandem.envs.isaac.profile import DEFAULT, Profile, read_profile
 from tandem.envs.isaac.wire import Address, Calls, State

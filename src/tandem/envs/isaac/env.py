@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from tandem.envs.isaac.names import OFFLINE, SCHEME
 from tandem.envs.isaac.profile import DEFAULT, Profile, read_profile
 from tandem.envs.isaac.quaternions import from_euler, from_wire, to_euler, to_wire
 from tandem.envs.isaac.rewards import Judge
@@ -31,16 +32,11 @@ from tandem.errors import ConfigError, RenderingUnavailable, ServedError
 from tandem.layouts import ActionLayout
 from tandem.types import Observation, Step
 
-SCHEME, OFFLINE = "isaac+http://", "isaac:"
 CONNECT_S, HALT_S = 10.0, 1.0
 AWAY_M = 0.06
 """How far from the start the arm goes before a reset, so that its return is seen."""
 STILL_M, STILL_S = 0.002, 0.2
 """The gear lies still if it moved by less than this in that time."""
-
-
-def is_isaac(name: str) -> bool:
-    return name.startswith((SCHEME, OFFLINE))
 
 
 def open_isaac(name: str, num_envs: int = 1) -> IsaacEnv:

@@ -21,6 +21,8 @@ from tandem.envs.isaac.wire import Address, Calls, Pictures, State
 from tandem.envs.rotations import quat_conjugate, quat_multiply, quat_to_rotvec, rotvec_to_quat
 from tandem.errors import ServedError
 
+CONNECT_S = 10.0
+"""For the first answer: a server that was just started compiles its shaders."""
 LOOK_S = 2.0
 MOVE_M, TURN_RAD = 0.03, 0.12
 SETTLED_S, SETTLE_S = 0.4, 12.0
@@ -85,6 +87,7 @@ class Preflight:
     # ---- without a motion
 
     def look(self) -> None:
+        self._calls.ask("getstate", within=CONNECT_S)
         times, until = [], time.monotonic() + LOOK_S
         while time.monotonic() < until:
             began = time.monotonic()
