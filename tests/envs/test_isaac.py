@@ -173,6 +173,25 @@ def test_steps_build_on_the_last_command_and_stay_in_the_box(server: StandIn) ->
     env.close()
 
 
+def test_a_step_after_a_halt_goes_on_from_where_the_arm_stopped() -> None:
+    with stand_in() as server:
+        scene = server.loop._scene
+        assert isinstance(scene, PlainScene)
+        env = opened(server, profile(max_episode_steps=1000))
+        env.reset()
+        scene._speed = 0.02  # far slower than it is commanded: the command is ahead
+        action = rest(env)
+        action[0, 2] = 1.0
+        for _ in range(8):
+            env.step(action)
+        env.halt("a test")
+        wait_for(lambda: np.allclose(scene._target, scene.position), what="the arm to stand")
+        assert env.commanded is not None and np.linalg.norm(env.commanded[0] - scene.position) < 0.005
+        env.step(action)
+        assert np.linalg.norm(scene._target - scene.position) < 0.015, "one step of 10 mm, not all that was commanded before"
+        env.close()
+
+
 def test_an_action_in_the_tools_axes_is_turned_by_the_measured_orientation(server: StandIn) -> None:
     env = opened(server)
     env.reset()

@@ -131,14 +131,16 @@ class IsaacEnv:
         )
 
     def halt(self, reason: str) -> None:
-        """The measured position is the new target, with the orientation that was commanded last."""
+        """The measured position is the new target, with the orientation that was commanded last; the next step goes on from there."""
         del reason
         if self._calls is None:
             return
         with self._halting:
             self.halts += 1
             try:
-                halt_at(self._calls, self.commanded[1] if self.commanded is not None else None)
+                turn = self.commanded[1] if self.commanded is not None else None
+                position = halt_at(self._calls, turn)
+                self.commanded = None if turn is None else (position, turn)
             except ServedError as problem:
                 logging.getLogger(__name__).warning("halt did not reach the robot: %s", problem)
 
@@ -207,7 +209,7 @@ class IsaacEnv:
         aside = start - np.array([0.0, 0.0, 1.6 * AWAY_M])
         turn = from_euler(np.array(self.profile.reset.pose[3:]))
         while np.linalg.norm(self._ask(_rest(until)).position - start) <= AWAY_M:
-            self._command(np.clip(aside, self.profile.box.low_m, self.profile.box.high_m), turn, _rest(until))
+            self._command(np.clip(aside, self.profile.box.low_m, self.profile.box.high_m), turn, within=1.0)
             self._pause(until, "the arm does not leave its start, so a reset could not be seen. Does the server move it at all?")
 
     def _await_start(self, until: float) -> None:
@@ -318,12 +320,13 @@ def _sleep_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
-def halt_at(calls: Calls, turn: np.ndarray | None) -> None:
-    """Make the measured position the target; `turn` w, x, y, z, None: the measured one."""
+def halt_at(calls: Calls, turn: np.ndarray | None) -> np.ndarray:
+    """Make the measured position the target and return it; `turn` w, x, y, z, None: the measured one."""
     pose = np.array(calls.ask("getpos", within=HALT_S)["pose"], float)
     if turn is not None:
         pose[3:] = to_wire(turn)
     calls.post("pose", {"arr": pose.astype(np.float32).tolist()}, within=HALT_S)
+    return pose[:3]
 
 
 def _halt_plan(address: Address | None) -> HaltPlan | None:

@@ -37,7 +37,8 @@ class Address:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}/"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/"
 
     @classmethod
     def of(cls, name: str, default_profile: str, scheme: str = "isaac") -> Address:
@@ -68,19 +69,17 @@ class Calls:
         self.retries = 0
         """Calls that were made again because a connection failed."""
 
-    def post(self, path: str, body: Any = None, *, within: float, once: bool = False) -> bytes:
-        """The body of the answer. With `once` it is not tried again, since it may have been carried out."""
+    def post(self, path: str, body: Any = None, *, within: float) -> bytes:
+        """The body of the answer."""
         until, latest = time.monotonic() + within, "no answer"
         data = b"" if body is None else json.dumps(body).encode()
-        while (left := until - time.monotonic()) > 0:
+        while time.monotonic() < until:
             try:
                 return self._exchange(path, data, until)
             except TimeoutError:
                 latest = f"no answer to /{path} within {within:g} s"
             except OSError as problem:
                 latest = problem.strerror or str(problem) or type(problem).__name__
-            if once and left < within - _RETRY_S:
-                break
             self.retries += 1
             time.sleep(min(_RETRY_S, max(0.0, until - time.monotonic())))
         raise ServedError(
