@@ -6,6 +6,7 @@ The server is the stand-in (`tandem serve-like isaac`) with its MuJoCo scene and
 
 * `rate_kept`: share of the steps whose command left within 5 ms of a control period (100 ms) after the one before. Server and client are
   processes of their own; the client has the control loop's rhythm.
+* `machine_kept`: the same share of a loop that only sleeps. Where it is below 0.99 other programs use the cores, and nothing keeps its rate.
 * `steps_lost`, `steps_invented`: steps that the server executed and that were no transition, and transitions whose command the server
   never got, while a proxy cuts all connections at random moments.
 * `preflight_found`, `false_alarms`: of 8 quirks, each alone on a server, how many `tandem robot check` names; and what it names that is not
@@ -83,6 +84,15 @@ def rate_kept(steps: int) -> tuple[float, float]:
     return float((off < SLACK_S).mean()), 1e3 * float(np.percentile(off, 99))
 
 
+def machine_kept(steps: int) -> float:
+    """The share that a loop without any work keeps."""
+    rhythm, woken = Rhythm(read_profile(DEFAULT).time.control_hz), []
+    for _ in range(steps):
+        rhythm.wait()
+        woken.append(time.monotonic())
+    return float((np.abs(np.diff(woken) - 1 / read_profile(DEFAULT).time.control_hz) < SLACK_S).mean())
+
+
 def broken_connections(disconnects: int) -> tuple[int, int, int]:
     """Steps lost, steps invented, and connections that were broken."""
     with StandIn(GearScene(0)) as server, Proxy(int(server.address.rstrip("/").rpartition(":")[2])) as proxy:
@@ -153,6 +163,7 @@ def main(steps: int = 300, disconnects: int = 100, quick: bool = False, json: bo
     report = Report("Isaac's server", ("figure", "value", "target"), TARGETS)
     figures = report.figures
     figures["rate_kept"], figures["period_off_ms_p99"] = rate_kept(steps)
+    figures["machine_kept"] = machine_kept(steps)
     figures["steps_lost"], figures["steps_invented"], figures["disconnects"] = broken_connections(disconnects)
     chosen = list(QUIRKS)[:2] if quick else list(QUIRKS)
     found = {quirk: check(quirk) for quirk in chosen}

@@ -17,6 +17,7 @@ import pytest
 import socketio
 from scipy.spatial.transform import Rotation
 
+from tandem.allowed import code_of
 from tandem.envs.isaac import preflight
 from tandem.envs.isaac.env import IsaacEnv, open_isaac
 from tandem.envs.isaac.findings import TEXTS, in_words, report_text
@@ -346,6 +347,7 @@ def test_every_profile_is_read_and_names_its_task_whatever_the_address() -> None
         spec = spec_for(f"isaac:{name}")
         assert spec.task == f"isaac:{name}" and registered(spec.task) is None
         assert environment_id(f"isaac+http://192.168.31.198:5001/?profile={name}") == spec.task == environment_id(spec.task)
+        assert code_of(spec.task) == code_of(f"isaac+http://192.168.31.198:5001/?profile={name}") == "", "no code of anybody's own"
         assert list(spec.observation)[:3] == ["state", "wrist_1", "wrist_2"] and spec.action_dim == 7
     assert "hold" in spec_for("isaac:gear_assembly_hold").observation
 
