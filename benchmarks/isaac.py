@@ -6,7 +6,7 @@ The server is the stand-in (`tandem serve-like isaac`) with its MuJoCo scene and
 
 * `rate_kept`: share of the steps whose command left within 5 ms of a control period (100 ms) after the one before. Server and client are
   processes of their own; the client has the control loop's rhythm.
-* `machine_kept`: the same share of a loop that only sleeps. Where it is below 0.99 other programs use the cores, and nothing keeps its rate.
+* `machine_kept`: the same share of a loop that only sleeps; below 0.99 other programs use the cores, and nothing keeps its rate.
 * `steps_lost`, `steps_invented`: steps that the server executed and that were no transition, and transitions whose command the server
   never got, while a proxy cuts all connections at random moments.
 * `preflight_found`, `false_alarms`: of 8 quirks, each alone on a server, how many `tandem robot check` names; and what it names that is not
