@@ -1,15 +1,18 @@
 """hil-serl's two command lines, as they stand, on Tandem.
 
     python examples/train_rlpd.py --exp_name=gear_assembly --learner --demo_path=DEMOS.pkl --checkpoint_path=./checkpoints/run --seed=42
-    python examples/train_rlpd.py --exp_name=gear_assembly --actor --use_sim --ip=localhost --checkpoint_path=./checkpoints/run --seed=42
+    python examples/train_rlpd.py --exp_name=gear_assembly --actor --use_sim --ip=localhost --checkpoint_path=./checkpoints/run --seed=42 \\
+        --isaac_server_url=http://HOST:5001/
 
 `tandem learner` and `tandem actor` do the same and more; this is for existing scripts. The run folder is `--checkpoint_path`;
-one that exists is resumed, as in hil-serl.
+one that exists is resumed, as in hil-serl. With `--isaac_server_url` the actor moves the robot of that Isaac Sim server; without it,
+Tandem's own simulation. The learner needs neither: it sees by the demonstrations which of the two they are from.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
@@ -17,9 +20,14 @@ from pathlib import Path
 
 from tandem.errors import ConfigError, TandemError
 
+PROFILES = {"gear_assembly": "gear_assembly", "gear_assembly_pretrain": "gear_lift_10mm"}
+"""Experiments that run on the Isaac Sim server, and the profile of its version (docs/your-robot.md)."""
+ISAAC_ENTRIES = {"state", "wrist_1", "wrist_2"}
+"""What the observations of its demonstrations hold."""
 
-def main() -> int:
-    flags = parser().parse_args()
+
+def main(pretrain_steps: int = 0) -> int:
+    flags = parser(pretrain_steps).parse_args()
     try:
         if flags.learner == flags.actor:
             raise ConfigError("give one of --learner and --actor: they are two processes")
@@ -31,7 +39,7 @@ def main() -> int:
         return 2
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(pretrain_steps: int) -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--exp_name", required=True, help="the task: gear_assembly, reach, a Gymnasium id or module:Id")
     flags.add_argument("--learner", action="store_true", help="be the learner")
@@ -42,8 +50,12 @@ def parser() -> argparse.ArgumentParser:
     )
     flags.add_argument("--checkpoint_path", required=True, type=Path, help="the run folder; one that exists is resumed")
     flags.add_argument("--seed", type=int, default=42, help="random seed for networks, sampling, exploration and simulations")
-    flags.add_argument("--use_sim", action="store_true", help="actor: the built-in simulation")
-    flags.add_argument("--isaac_server_url", help="actor: a served simulator (not supported yet; with --use_sim the built-in one is used)")
+    flags.add_argument("--use_sim", action="store_true", help="actor: a simulation: Tandem's own, or the one of --isaac_server_url")
+    flags.add_argument("--isaac_server_url", help="actor: the Isaac Sim server, http://HOST:5001/")
+    flags.add_argument("--profile", help="which version of the Isaac Sim server: a name or a file. Default: by the experiment and the run")
+    flags.add_argument(
+        "--pretrain_steps", type=int, default=pretrain_steps, help="learner: steps on the demonstrations before those of the robot count"
+    )
     flags.add_argument("--max_steps", type=int, help="learner: learner steps after which it ends")
     flags.add_argument("--eval_checkpoint_step", type=int, default=0, help="above 0: evaluate the run's best policy instead of training")
     flags.add_argument("--eval_n_trajs", type=int, default=100, help="episodes of the evaluation")
@@ -64,21 +76,39 @@ def learn(flags: argparse.Namespace) -> int:
         return tandem("learner", "--resume", str(run), *options)
     if not flags.demo_path:
         raise ConfigError("the learner needs demonstrations: --demo_path FILE (record some with `tandem record TASK`)")
-    return tandem("learner", flags.exp_name, "--run", str(run), *options)
+    return tandem("learner", learner_task(flags), "--run", str(run), *options, f"--pretrain-steps={flags.pretrain_steps}")
+
+
+def learner_task(flags: argparse.Namespace) -> str:
+    """The task of the demonstrations: the experiment on the Isaac Sim server, or the one of Tandem that has the same name."""
+    if flags.exp_name not in PROFILES:
+        return flags.exp_name
+    from tandem.data.demos import read_demos
+
+    spec = read_demos(flags.demo_path[0]).spec
+    if spec.task.startswith("isaac:"):
+        return spec.task
+    return f"isaac:{flags.profile or PROFILES[flags.exp_name]}" if set(spec.observation) >= ISAAC_ENTRIES else flags.exp_name
 
 
 def act(flags: argparse.Namespace) -> int:
-    if flags.isaac_server_url and not flags.use_sim:
-        raise ConfigError(
-            f"--isaac_server_url={flags.isaac_server_url}: served simulators are not supported yet. Add --use_sim for the built-in "
-            f"simulation of '{flags.exp_name}', or give your own Gymnasium environment as --exp_name=module:Id."
-        )
+    token = [] if os.environ.get("TANDEM_TOKEN") else ["--token-file", str(wait_for(flags.checkpoint_path / "token"))]
     if flags.isaac_server_url:
-        print(f"--isaac_server_url={flags.isaac_server_url} is not used: served simulators are not supported yet; --use_sim is built in")
-    arguments = [flags.exp_name, "--learner", flags.ip, "--pace", "fast" if flags.use_sim else "realtime"]
-    if not os.environ.get("TANDEM_TOKEN"):  # else the learner's folder is on the same machine, and has the token
-        arguments += ["--token-file", str(wait_for(flags.checkpoint_path / "token"))]
-    return tandem("actor", *arguments)
+        task, pace = f"isaac+{flags.isaac_server_url}?profile={profile_of(flags)}", "realtime"
+    else:
+        task, pace = flags.exp_name, "fast" if flags.use_sim else "realtime"
+    return tandem("actor", task, "--learner", flags.ip, "--pace", pace, *token)
+
+
+def profile_of(flags: argparse.Namespace) -> str:
+    """The one that was typed, else that of a run on this machine, else that of the experiment."""
+    config = flags.checkpoint_path / "config.json"
+    task = json.loads(config.read_text())["task"] if config.exists() else ""
+    found = flags.profile or (task.removeprefix("isaac:") if task.startswith("isaac:") else PROFILES.get(flags.exp_name))
+    if found is None:
+        known = ", ".join(PROFILES)
+        raise ConfigError(f"--exp_name={flags.exp_name} has no profile of the Isaac Sim server (there are {known}): give --profile NAME")
+    return found
 
 
 def wait_for(path: Path, seconds: float = 60.0) -> Path:

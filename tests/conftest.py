@@ -56,6 +56,7 @@ SLOW = (
     "test_architecture.py::test_programs_of_a_robots_computer_do_not_import_jax",
     "acting/test_camera_stream.py",
     "envs/test_served.py",
+    "envs/test_isaac.py",
     "envs/test_gear_pixels.py",
     "off_policy/test_eyes.py",
     "envs/test_registry.py::test_foreign_and_served_environments_need_no_mujoco",

