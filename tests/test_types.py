@@ -44,6 +44,10 @@ def test_a_scale_written_once_or_per_component_is_the_same():
     [
         (with_entry("pose", Entry((4,), scale=0.1)), "observation entry 'pose': shape (3,)"),
         (with_entry("pose", Entry((3,), scale=0.1)), "observation entry 'pose': shape (3,) float32 scale [0.1, 0.1, 0.3] here"),
+        (
+            with_entry("pose", dataclasses.replace(SPEC.observation["pose"], role="privileged")),
+            "scale [0.1, 0.1, 0.3] here, shape (3,) float32 scale [0.1, 0.1, 0.3] role privileged there",
+        ),
         (with_entry("wrench", Entry((6,))), "observation entry 'wrench' (6,): only there"),
         (dataclasses.replace(SPEC, observation={"pose": SPEC.observation["pose"]}), "observation entry 'touch' (): only here"),
         (dataclasses.replace(SPEC, control_hz=20), "control_hz: 10.0 here, 20.0 there"),

@@ -368,5 +368,5 @@ def _numbers_of(spec: Spec) -> dict[str, Any]:
 
 def _brief(entry: Mapping[str, Any]) -> str:
     scale = entry["scale"] if len(set(entry["scale"])) > 1 else entry["scale"][:1]
-    encoder = f" encoder {entry['encoder']}" if "encoder" in entry else ""
-    return f"shape {tuple(entry['shape'])} {entry['dtype']} scale {scale}{encoder}"
+    further = "".join(f" {name} {entry[name]}" for name in ("offset", "role", "encoder") if name in entry)
+    return f"shape {tuple(entry['shape'])} {entry['dtype']} scale {scale}{further}"
