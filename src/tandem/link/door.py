@@ -42,7 +42,8 @@ class Door:
         self.turned_away = 0
 
     def opened(self, peer: Peer, transport: asyncio.WriteTransport, loop: asyncio.AbstractEventLoop) -> None:
-        """A new connection; makes room for it."""
+        """A new connection; makes room for it. Another one from the same port has ended, though its end is not known here yet."""
+        self.forget(peer)
         address = str(peer[0]) if peer else ""
         by_address: dict[str, int] = {}
         for unknown in self._unknown.values():
@@ -66,10 +67,16 @@ class Door:
         return True
 
     def forget(self, peer: Peer) -> None:
-        """It has shown a credential, or has closed."""
+        """It has shown a credential."""
         unknown = self._unknown.pop(peer, None)
         if unknown is not None:
             unknown.timer.cancel()
+
+    def closed(self, peer: Peer, transport: asyncio.WriteTransport) -> None:
+        """This connection has ended; another one from the same port may be there already."""
+        unknown = self._unknown.get(peer)
+        if unknown is not None and unknown.transport is transport:
+            self.forget(peer)
 
     def _turn_away_oldest(self, address: str) -> None:
         self._turn_away(next(peer for peer, unknown in self._unknown.items() if unknown.address == address))
@@ -97,7 +104,7 @@ def guarded_protocol(door: Door, tls: ssl.SSLContext | None) -> type[HttpToolsPr
         _gone = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-            self._peer = _peer_of(transport)
+            self._peer, self._opened = _peer_of(transport), transport
             door.opened(self._peer, transport, self.loop)
             if tls is None:
                 super().connection_made(transport)
@@ -109,7 +116,7 @@ def guarded_protocol(door: Door, tls: ssl.SSLContext | None) -> type[HttpToolsPr
             try:
                 secured = await self.loop.start_tls(transport, self, tls, server_side=True, ssl_handshake_timeout=door.seconds)
             except Exception:  # whatever a stranger sent: it concerns this connection alone
-                door.forget(self._peer)
+                door.closed(self._peer, transport)
                 with contextlib.suppress(Exception):
                     transport.abort()
                 return
@@ -127,7 +134,7 @@ def guarded_protocol(door: Door, tls: ssl.SSLContext | None) -> type[HttpToolsPr
                 super().data_received(data)
 
         def connection_lost(self, exc: Exception | None) -> None:
-            door.forget(self._peer)
+            door.closed(self._peer, self._opened)
             self._gone = True
             if self.transport is not None:
                 super().connection_lost(exc)
