@@ -106,11 +106,17 @@ SLOW = (
     "envs/test_rendering.py",
     # training, or compiling networks
     "agents/test_bc.py",
+    "agents/test_grasp.py",
     "agents/test_ppo.py",
     "agents/test_recurrent_ppo.py",
     "agents/test_sac.py",
+    "agents/test_seeing.py",
+    "programs/test_no_success.py",
     "off_policy",
     "on_policy",
+    # thousands of files, or of runs
+    "data/test_file_fuzz.py",
+    "test_seeding.py::test_no_start_of_a_thousand_runs_is_used_twice",
 )
 """Folders, files and single tests. Chosen by the processor time that they take, and by what they start."""
 
