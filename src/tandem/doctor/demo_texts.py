@@ -281,7 +281,7 @@ DEMO_TEXTS: dict[str, Text] = {
     ),
     # ---- observations
     "demos_state_stale": Text(
-        ("In many steps the robot is told to move and not one number changes.", "很多步里机器人收到移动指令，却没有一个数发生变化。"),
+        ("In many steps the robot gets commands and not one number changes.", "很多步里机器人收到移动指令，却没有一个数发生变化。"),
         (("{short}: {stale} steps ({share} of those with a motion)", "{short}：{stale} 步（占有移动指令的步的 {share}）"),),
         (
             "The state was not read anew: the connection failed and the old values were used, or the loop is faster than the sensor.",

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from tandem.envs.deadline import seconds_left
 from tandem.errors import ConfigError, ServedError, extras_named
 
 MAX_BYTES = 4 * 2**20
@@ -100,12 +101,12 @@ class Calls:
             f"POST /{path} HTTP/1.0\r\nHost: {self._address.host}:{self._address.port}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(data)}\r\nConnection: close\r\n\r\n"
         )
-        with socket.create_connection((self._address.host, self._address.port), timeout=_left(until)) as connection:
+        with socket.create_connection((self._address.host, self._address.port), timeout=seconds_left(until)) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.sendall(head.encode() + data)
             received = bytearray()
             while len(received) <= MAX_BYTES:
-                connection.settimeout(_left(until))
+                connection.settimeout(seconds_left(until))
                 part = connection.recv(65536)
                 if not part:
                     break
@@ -122,13 +123,6 @@ class Calls:
             said = body[:200].decode(errors="replace").replace("\n", " ")
             raise Refused(f"the server at {self._address.url} answered /{path} with {words[1].decode()}: {said}")
         return body
-
-
-def _left(until: float) -> float:
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
 
 
 @dataclass(frozen=True)

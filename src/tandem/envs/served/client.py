@@ -35,6 +35,7 @@ from websockets.frames import Opcode
 from websockets.uri import parse_uri
 
 from tandem.codec import CodecError, pack, unpack
+from tandem.envs.deadline import seconds_left
 from tandem.envs.foreign import GymnasiumEnv, taken_by
 from tandem.envs.served.server import PROTOCOL, prepare_socket
 from tandem.envs.task_env import HaltPlan, HaltSession
@@ -138,7 +139,7 @@ class Connection:
 
     def __init__(self, address: Address, until: float) -> None:
         parts = urlsplit(address.uri)
-        self._sock = socket.create_connection((parts.hostname or "", parts.port or 0), timeout=_left(until))
+        self._sock = socket.create_connection((parts.hostname or "", parts.port or 0), timeout=seconds_left(until))
         try:
             prepare_socket(self._sock)
             if address.tls is not None:
@@ -175,7 +176,7 @@ class Connection:
 
     def _next_event(self, until: float) -> Any:
         while not self._events:
-            self._sock.settimeout(_left(until))
+            self._sock.settimeout(seconds_left(until))
             data = self._sock.recv(1 << 18)
             if not data:
                 raise Closed
@@ -192,13 +193,6 @@ class Connection:
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._sock.close()
-
-
-def _left(until: float) -> float:
-    left = until - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
 
 
 @dataclass(frozen=True)
