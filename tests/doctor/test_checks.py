@@ -303,14 +303,14 @@ LAUNCHED = {"kind": "launched", "time": NOW - 90, "parts": ["hub", "trainer", "a
 INTERRUPTED = {"stopped": "interrupted", "learner_step": 0, "actor_step": 12, "policy_version": 1}
 
 
-def foreign(values: np.ndarray, entry: str = "state", unit: str = "", **parts: Any) -> Records:
+def foreign(values: np.ndarray, entry: str = "state", unit: str = "", offset: tuple[float, ...] | float = 0.0, **parts: Any) -> Records:
     """A run on somebody's environment whose newest observations are these, `(n, 3)`; the actions move."""
     rows = [
         Transition({entry: row}, np.array([0.5 * (-1) ** n], np.float32), 0.0, {entry: row}, False, False, step=n % 50, seq=n, source="a")
         for n, row in enumerate(values.astype(np.float32))
     ]
     journal = JournalFigures(len(rows), 0, [], [], 1000, rows, [])
-    spec = dataclasses.replace(FOREIGN, observation={entry: Entry((3,), unit=unit)})
+    spec = dataclasses.replace(FOREIGN, observation={entry: Entry((3,), unit=unit, offset=offset)})
     return seen(task=FOREIGN.task, spec=spec, journal=journal, **parts)
 
 
@@ -342,6 +342,16 @@ def test_a_number_that_is_always_clipped_is_a_problem() -> None:
     assert found["severity"] == "problem" and found["evidence"][1] == "so the networks see nothing of it: 1 such numbers"
     [found] = [finding for finding in diagnose(foreign(often))["findings"] if finding["name"] == "observations_clipped"]
     assert found["severity"] == "note" and len(found["evidence"]) == 1
+
+
+def test_a_number_far_from_0_is_seen_where_its_offset_says_so() -> None:
+    far = np.random.default_rng(0).normal(size=(300, 3)) + np.array([0, 1000, 0])
+    assert "observations_clipped" not in {found["name"] for found in diagnose(foreign(far, offset=(0.0, 1000.0, 0.0)))["findings"]}
+    stuck = far.clip(None, 1000.5)
+    stuck[-200:, 1] = 1000.5
+    findings = diagnose(foreign(stuck, "agent_pos", offset=(0.0, 1000.0, 0.0)))["findings"]
+    [found] = [found for found in findings if found["name"] == "stuck_at_limit"]
+    assert "observed range (1e+03)" in found["evidence"][0], found["evidence"]
 
 
 def test_a_number_that_never_moves_is_said_and_is_not_stuck() -> None:

@@ -1103,8 +1103,8 @@ TEXTS: dict[str, Text] = {
         ("An observation is often clipped.", "观测值经常被截断。"),
         (
             (
-                "{entry} is beyond 5 times its scale ({scale}) in {share} of the steps",
-                "{entry} 在 {share} 的步中超过其尺度（{scale}）的 5 倍",
+                "{entry} is further from its offset than 5 times its scale ({scale}) in {share} of the steps",
+                "{entry} 在 {share} 的步中偏离其偏移量超过尺度（{scale}）的 5 倍",
             ),
             ("[always] so the networks see nothing of it: {count} such numbers", "[always] 网络完全看不到它：共 {count} 个这样的数"),
         ),
@@ -1114,7 +1114,7 @@ TEXTS: dict[str, Text] = {
         ),
         "tandem demos inspect {run}/journal.db",
         (
-            f"In more than {limits.CLIPPED_SHARE:.0%} of the newest steps the value is beyond 5 times its scale. It is a problem from {limits.ALWAYS_CLIPPED:.0%} on.",
+            f"In more than {limits.CLIPPED_SHARE:.0%} of the newest steps the value is further from its offset than 5 times its scale. It is a problem from {limits.ALWAYS_CLIPPED:.0%} on.",
             f"最近的步中超过 {limits.CLIPPED_SHARE:.0%} 的值超过其尺度的 5 倍。从 {limits.ALWAYS_CLIPPED:.0%} 起视为问题。",
         ),
         next_unscripted="tandem env describe {task} --demos FILE",

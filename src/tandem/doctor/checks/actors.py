@@ -214,7 +214,7 @@ def stuck_at_limit(records: Records) -> Finding | None:
     if float(at_edge[worst]) < limits.STUCK_SHARE or float(acting.mean()) < limits.LITTLE_SUCCESS:
         return None
     facts = {"entry": _column(records, layout, worst), "share": Share(at_edge[worst]), "steps": len(newest)}
-    return Finding("stuck_at_limit", WARNING, facts | {"value": float(newest[-1, worst] * layout.scales[worst])})
+    return Finding("stuck_at_limit", WARNING, facts | {"value": float(layout.offsets[worst] + newest[-1, worst] * layout.scales[worst])})
 
 
 def _flat(layout: Layout, observations: list[Mapping[str, np.ndarray]]) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tandem.data.fitting import columns, constant_numbers
@@ -89,26 +91,25 @@ def _drift(records: Records, reference: list[Transition], late: list[Transition]
     layout = Layout(records.spec)
     if not layout.size:
         return None
-    before, now = (
-        np.concatenate([np.stack([step.observation[name].reshape(-1) for step in steps]) for name in layout.names], axis=1) / layout.scales
-        for steps in (reference, late)
-    )
+    before, now = (_scaled(layout, steps) for steps in (reference, late))
     drift = np.abs(now.mean(axis=0) - before.mean(axis=0)) / (before.std(axis=0) + 0.05)
     worst = int(drift.argmax())
-    scale = float(layout.scales[worst])
-    return columns(records.spec)[worst], float(drift[worst]), scale * float(before[:, worst].mean()), scale * float(now[:, worst].mean())
+    means = [float(layout.offsets[worst] + layout.scales[worst] * scaled[:, worst].mean()) for scaled in (before, now)]
+    return columns(records.spec)[worst], float(drift[worst]), means[0], means[1]
+
+
+def _scaled(layout: Layout, steps: Sequence[Transition]) -> np.ndarray:
+    """What the networks would see of these steps if nothing were clipped, `(steps, D)`."""
+    return layout.flatten({name: np.stack([step.observation[name] for step in steps]) for name in layout.names}, clip=np.inf)
 
 
 def observations_clipped(records: Records) -> Finding | None:
-    """Values beyond plus and minus 5 times the fixed scale, which the networks see clipped."""
+    """Values further from their offset than 5 times their scale, which the networks see clipped."""
     tail = records.journal.tail if records.journal is not None else ()
     layout = Layout(records.spec)
     if len(tail) < limits.ENOUGH_STEPS or not layout.size:
         return None
-    seen = (
-        np.concatenate([np.stack([step.observation[name].reshape(-1) for step in tail]) for name in layout.names], axis=1) / layout.scales
-    )
-    shares = (np.abs(seen) > OBSERVATION_CLIP).mean(axis=0)
+    shares = (np.abs(_scaled(layout, tail)) > OBSERVATION_CLIP).mean(axis=0)
     worst = int(shares.argmax())
     if float(shares[worst]) < limits.CLIPPED_SHARE:
         return None
