@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from tandem.runs.episodes import WINDOW
 from tandem.seeding import episode_seeds
 from tandem.teleop.operator import ResumableOperator
 from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec, Step, Transition
+
+if TYPE_CHECKING:
+    from tandem.acting.demo_starts import DemoStarts
 
 SKILLED = 0.9
 """Success of the last episodes from which on some are acted without noise (`deterministic_share`)."""
@@ -71,6 +74,7 @@ class Actor:
         seed: int,
         random_steps: int = 0,
         deterministic_share: float = 0.0,
+        starts: DemoStarts | None = None,
         say: Callable[[str], None] = lambda line: None,
         broken: Path | None = None,
         own_policy: OwnPolicy | None = None,
@@ -83,11 +87,11 @@ class Actor:
         """The run's, whose scales may be fitted; the environment's where nobody gave another."""
         self._layout, self._actions = Layout(self.spec), ActionLayout.of(self.spec)
         self._random = np.random.default_rng([seed, 1])
-        self._random_steps, self._deterministic_share = random_steps, deterministic_share
+        self._random_steps, self._deterministic_share, self._starts = random_steps, deterministic_share, starts
         self._explores = np.ones(env.num_envs, bool)
         """Rows whose episode is acted with noise; the others take the most likely action."""
         self._successes: deque[bool] = deque(maxlen=WINDOW)
-        """The last episodes that ended."""
+        """The last episodes that began where the task begins, and ended."""
         self.steps = 0
         """Steps of the environments so far, all rows together."""
         self.snapshot: PolicySnapshot | None = None
@@ -155,14 +159,15 @@ class Actor:
         self.judged = judged = self.rewards.judge(made.step)
         version = self.snapshot.version if self.snapshot else -1
         lost = made.step.lost
+        known = [(i, recorder) for i, recorder in enumerate(self._recorders) if lost is None or not lost[i]]
         self.transitions = [
             recorder.record(made.asked[i], judged.step, i, intervened=made.by_human[i], policy_version=version, labelled=judged.labelled(i))
-            for i, recorder in enumerate(self._recorders)
-            if lost is None or not lost[i]
+            for i, recorder in known
         ]
         if lost is not None:
             self._say(f"[ACTOR] the episodes of the rows {np.flatnonzero(lost).tolist()} are gone: cut off after their last step")
-        self._successes.extend(bool(step.success) for step in self.transitions if step.last)
+        ended = [(step, recorder) for step, (_, recorder) in zip(self.transitions, known, strict=True) if step.last]
+        self._successes.extend(bool(step.success) for step, recorder in ended if not recorder.began_at)
         if self.transitions:
             self._link.send(self.transitions)
         self.steps += len(self.transitions)
@@ -192,7 +197,7 @@ class Actor:
         recorder = self._recorders[0]
         if episode is not None and episode != recorder.episode:
             return f"it is about episode {episode}, which is over; episode {recorder.episode} goes on"
-        if self._ended[0] or (recorder.step == 0 and not self.needs_label):
+        if self._ended[0] or (recorder.step == recorder.began_at and not self.needs_label):
             return "the last episode had ended before it, and the next one has no step yet"
         self.rewards.give_label(label)
         if self.needs_label:
@@ -204,7 +209,7 @@ class Actor:
         if self.needs_label:
             self.settle()
         recorder = self._recorders[0]
-        before = recorder.step == 0 and recorder.episode > 0
+        before = recorder.step == recorder.began_at and recorder.episode > 0
         episode = recorder.episode - 1 if before else recorder.episode
         self._send_episode_end(kept=False, success=None, episode=episode)
         if not before:
@@ -230,7 +235,10 @@ class Actor:
 
     def _reset(self, rows: Sequence[int], seeds: Sequence[int] | None = None) -> None:
         """Start new episodes in these rows: environment, operators, recorders, policy memory, reward source."""
-        self._observation = self.env.reset(rows, seeds)
+        self._observation, first = self.env.reset(rows, seeds), dict[int, int]()
+        if self._starts is not None:
+            moved, first = self._starts.begin(self.env, rows, self._random, self.steps)
+            self._observation = self._observation if moved is None else moved
         for row in rows:
             found = _not_finite(_row(self._observation, row))
             if found:
@@ -244,7 +252,7 @@ class Actor:
                 self.own_policy.act.reset(np.arange(self.env.num_envs) == row)
             if self._operators:
                 self._operators[row].reset()
-            self._recorders[row].begin(_row(self._observation, row))
+            self._recorders[row].begin(_row(self._observation, row), first.get(row, 0))
         if 0 in rows:
             self.rewards.begin()
 

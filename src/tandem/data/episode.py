@@ -26,12 +26,14 @@ class EpisodeRecorder:
     step: int = 0
     observation: Observation | None = None
     """The one the next action answers to; None between episodes."""
+    began_at: int = 0
+    """The first step of the episode: above 0 if it began in the middle of a demonstration."""
 
-    def begin(self, observation: Observation) -> None:
+    def begin(self, observation: Observation, step: int = 0) -> None:
         """A reset: a new episode begins with this observation, whether or not the last one came to its end."""
         self.observation = _copied(observation, self.spec)
         self.episode += 1
-        self.step = 0
+        self.step = self.began_at = step
 
     def record(
         self, asked: np.ndarray, step: Step, row: int = 0, *, intervened: bool = False, policy_version: int = -1, labelled: bool = False

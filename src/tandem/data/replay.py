@@ -236,9 +236,11 @@ class Returns:
         rewards[step.step] = step.reward
         if step.last:
             del self._running[step.source, step.episode]
-            whole = step.terminated and len(rewards) == step.step + 1
-            returns = discounted(list(rewards.values()), self._discount) if whole else None
-            switches = None if self._switches is None else discounted(self._switches.end(step.source, step.episode), self._discount)
+            first = next(iter(rewards))  # above 0 where the episode began in the middle of a demonstration
+            whole = step.terminated and len(rewards) == step.step + 1 - first
+            returns = discounted([0.0] * first + list(rewards.values()), self._discount) if whole else None
+            switches = None if self._switches is None else self._switches.end(step.source, step.episode)
+            switches = None if switches is None else discounted([0.0] * first + switches, self._discount)
             for replay in replays:
                 replay.set_returns(step.source, step.episode, returns, switches)
 

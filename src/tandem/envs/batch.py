@@ -21,6 +21,7 @@ from gymnasium.vector.utils import batch_space
 
 from tandem.envs.physics import BatchPhysics, Physics, camera_names
 from tandem.envs.rendering import Camera
+from tandem.envs.rows import STREAMS
 from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task import ALL, Rows, Task
 from tandem.envs.task_env import Capabilities
@@ -182,7 +183,7 @@ class BatchEnv(VectorEnv):
             "last": {name: array.copy() for name, array in self._last.items()},
             "elapsed": self._elapsed.copy(),
             "standing": self._standing.copy(),
-            "streams": np.stack([_stream_to_array(stream) for stream in self.streams]),
+            STREAMS: np.stack([_stream_to_array(stream) for stream in self.streams]),
         }
 
     def restore(self, state: dict[str, Any]) -> Observation:
@@ -195,7 +196,7 @@ class BatchEnv(VectorEnv):
         for name, array in self._last.items():
             array[:] = state["last"][name]
         self._elapsed[:], self._standing[:] = state["elapsed"], state["standing"]
-        for stream, saved in zip(self.streams, _saved_streams(state["streams"]), strict=True):
+        for stream, saved in zip(self.streams, _saved_streams(state[STREAMS]), strict=True):
             stream.bit_generator.state = saved
         return {name: array.copy() for name, array in self._last.items()}
 

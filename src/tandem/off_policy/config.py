@@ -38,6 +38,10 @@ class TrainConfig:
     deterministic_share: float = 0.0
     """Share of the episodes that are acted without exploration noise, once 90 % of the last 20 succeed. The policy is judged without
     noise; where it would stand still then, noise hides it from the critics (not in hil-serl)."""
+    demo_starts: float = 0.0
+    """Share of the training episodes that begin in the middle of a demonstration; simulations only (not in hil-serl)."""
+    demo_starts_steps: int = 20_000
+    """Actor steps over which that share falls to 0 (not in hil-serl)."""
     pretrain_steps: int = 0
     """Learner steps on the demonstrations alone before the robot moves; no policy is published before they are done."""
     clone_steps: int = 0
@@ -98,12 +102,14 @@ class TrainConfig:
             "checkpoint_period",
             "num_envs",
             "replay_buffer_capacity",
+            "demo_starts_steps",
         ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         check_share(self.eval_share)
-        if not 0 <= self.deterministic_share <= 1:
-            raise ConfigError(f"deterministic_share must be from 0 to 1, got {self.deterministic_share}")
+        for name in ("deterministic_share", "demo_starts"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
         if self.seed < 0:
             raise ConfigError(f"seed must be at least 0, got {self.seed}")
         if self.updates_per_actor_step <= 0:

@@ -31,6 +31,7 @@ from tandem.runs.stopping import interruptible
 from tandem.types import PolicySnapshot, Spec
 
 if TYPE_CHECKING:
+    from tandem.acting.demo_starts import DemoStarts
     from tandem.networks.encoders.encoder import Encoder
 
 
@@ -55,6 +56,7 @@ def train(
         raise ConfigError(f"--sync is not for a robot: it does not run in real time, and the clock of environment '{config.task}' is real")
     nobody = config.operator == "browser"  # there is no page to a run without a port
     operators, _ = make_operators("none" if nobody else config.operator, env, config.seed)
+    starts = _starts(config) if config.demo_starts else None
     start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None
     if config.wandb:
         WandB.require()
@@ -75,6 +77,7 @@ def train(
             seed=config.seed,
             random_steps=config.random_steps,
             deterministic_share=config.deterministic_share,
+            starts=starts,
             say=trainer.log,
             broken=run.broken,
             spec=spec,
@@ -104,6 +107,12 @@ def _with_eyes(
 
     encoder, config = open_eyes(env.spec, config, path, resume=resume, init_from=init_from, say=display.say)
     return EncodedEnv(env, encoder), encoder, config
+
+
+def _starts(config: TrainConfig) -> DemoStarts:
+    from tandem.acting.demo_starts import demo_starts  # only runs that begin in demonstrations need it
+
+    return demo_starts(config.task, config.demos, config.demo_starts, config.demo_starts_steps)
 
 
 def _open_journal(run: RunFolder, spec: Spec, resume: bool) -> Journal:

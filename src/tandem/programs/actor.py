@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -43,6 +43,9 @@ from tandem.seeding import process_seed
 from tandem.teleop.axes import axes_of
 from tandem.teleop.steering import Hand, Steering
 from tandem.types import ForeignPolicy, Observation, Spec
+
+if TYPE_CHECKING:
+    from tandem.acting.demo_starts import DemoStarts
 
 DEFAULT_PORT = 5588
 """Where a learner listens by default."""
@@ -269,6 +272,7 @@ def _make_actor(
         # random steps that the run has already made are not made again
         random_steps=max(0, int(settings.get("random_steps", 0)) - int(settings.get("actor_steps", 0))),
         deterministic_share=float(settings.get("deterministic_share", 0.0)),
+        starts=_starts(args, settings),
         say=say,
         broken=RunFolder(args.run or args.spool.parent).broken,
         own_policy=_own_policy(args, robot, seed, say),
@@ -276,6 +280,17 @@ def _make_actor(
         spec=robot.spec,
     )
     return actor, steering
+
+
+def _starts(args: ActorArgs, settings: Mapping[str, Any]) -> DemoStarts | None:
+    """Some episodes begin in demonstrations, if the run wants it."""
+    given = settings.get("demo_starts")
+    if not isinstance(given, Mapping):
+        return None
+    from tandem.acting.demo_starts import demo_starts  # only runs that begin in demonstrations need it
+
+    made = int(settings.get("actor_steps", 0))  # by the run, before this actor joined
+    return demo_starts(args.task, [Path(file) for file in given["files"]], float(given["share"]), int(given["steps"]), made)
 
 
 def _own_policy(args: ActorArgs, robot: Robot, seed: int, say: Callable[[str], None]) -> OwnPolicy | None:

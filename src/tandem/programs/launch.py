@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tandem.acting.demo_starts import require_restorable
 from tandem.acting.limits import Asked, limits_for
 from tandem.acting.policy import policy_to_start_from
 from tandem.envs.registry import spec_for
@@ -102,6 +103,7 @@ def _run(
             "seed": config.seed,
             "random_steps": config.random_steps,
             "deterministic_share": config.deterministic_share,
+            "demo_starts": _demo_starts_setting(config),
             "reward_source": config.reward_source,
             "scales": run.spec.scales(),
             **_encoder_setting(run),
@@ -112,6 +114,14 @@ def _run(
     return supervisor.supervise(hub, trainer, actors)
 
 
+def _demo_starts_setting(config: TrainConfig) -> dict[str, Any] | None:
+    """Where some episodes begin, for the actors; they execute the demonstrations again, and so need the files."""
+    if not config.demo_starts:
+        return None
+    files = [str(file.absolute()) for file in config.demos]
+    return {"files": files, "share": config.demo_starts, "steps": config.demo_starts_steps}
+
+
 def _encoder_setting(run: RunFolder) -> dict[str, str]:
     """The encoder for actors of a run with cameras, as text; nothing in any other run."""
     return {"encoder": base64.b64encode(run.encoder_file.read_bytes()).decode()} if run.encoder_file.exists() else {}
@@ -120,6 +130,8 @@ def _encoder_setting(run: RunFolder) -> dict[str, str]:
 def _may_move(asked: TrainArgs, config: TrainConfig, env: TaskEnv) -> None:
     """What the actors would refuse is refused before there is a run."""
     require_pace(config.task, env, config.pace)
+    if config.demo_starts:
+        require_restorable(config.task, env)
     limits_for(config.task, env, Asked(asked.limits, asked.no_limits), realtime=config.pace == "realtime")
 
 

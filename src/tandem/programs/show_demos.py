@@ -13,6 +13,7 @@ from typing import Annotated
 import numpy as np
 import tyro
 
+from tandem.acting.demo_starts import begin_as_recorded
 from tandem.acting.limits import Asked, opened_for
 from tandem.data.demos import OpenDemos
 from tandem.data.figures import EpisodeFigures, Figures, action_names, measure
@@ -24,12 +25,9 @@ from tandem.programs.curves import curve, table, write_page
 from tandem.programs.edit_demos import parse_numbers
 from tandem.programs.pictures import Film, write_strip
 from tandem.programs.terminal import say
-from tandem.seeding import episode_seed
 from tandem.types import Observation, Transition, first_row
 
 File = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
-ATTEMPTS = 500
-"""Seeds that are tried to find the start of a recorded episode."""
 
 
 def show(file: File, out: Path | None = None, episodes: str = "0:5", channels: tuple[str, ...] = (), task: str | None = None) -> int:
@@ -238,14 +236,10 @@ def _numbers(look: Observation, names: Sequence[str]) -> np.ndarray:
 
 def _started(env: TaskEnv, recorded: Observation, opened: OpenDemos, names: Sequence[str]) -> tuple[Observation, str]:
     """Begin where the recording began: the attempt of the recording with this first observation, if the file has its seed."""
-    seed = opened.attributes.get("seed")
-    if isinstance(seed, int) and env.capabilities.seeds and env.capabilities.clock == "simulated":
-        for attempt in range(ATTEMPTS):
-            observation = first_row(env.reset([0], [episode_seed(seed, "demonstrations", attempt)]))
-            if all(np.array_equal(observation[name], recorded[name]) for name in names):
-                return observation, f"exactly as recorded (seed {seed}, attempt {attempt})"
-    observation = first_row(env.reset())
-    return observation, "where the reset leads: the file has no seed with which it begins as recorded"
+    attempt = begin_as_recorded(env, recorded, opened, names)
+    if attempt >= 0:
+        return recorded, f"exactly as recorded (seed {opened.attributes['seed']}, attempt {attempt})"
+    return first_row(env.reset()), "where the reset leads: the file has no seed with which it begins as recorded"
 
 
 def _report(found: Replay, frames: list[np.ndarray], folder: Path, file: Path, episode: int, tolerance: float, hz: float) -> int:

@@ -23,6 +23,8 @@ class Episode:
     length: int = 0
     interventions: int = 0
     intervention_steps: int = 0
+    began_at: int = 0
+    """Its first step: above 0 if it began in the middle of a demonstration (`acting/demo_starts.py`)."""
     success: bool | None = None
     """None: the environment has not reported it in any step."""
     last_intervened: bool = False
@@ -49,12 +51,17 @@ class EpisodeLog:
         """Source and number of the same episodes."""
         self._succeeded = False
         """Whether any episode so far was reported as a success."""
+        self._from_demos: deque[bool] = deque(maxlen=WINDOW)
+        """Success of the last episodes that began in the middle of a demonstration: they are easier, and count apart."""
 
     def add(self, steps: Iterable[Transition]) -> None:
         for step in steps:
-            episode = self._open.setdefault((step.source, step.episode), Episode())
+            episode = self._open.setdefault((step.source, step.episode), Episode(began_at=step.step))
             episode.add(step)
-            if step.last:
+            if step.last and episode.began_at:
+                self._from_demos.append(bool(self._open.pop((step.source, step.episode)).success))
+                self.finished += 1
+            elif step.last:
                 self._recent.append(self._open.pop((step.source, step.episode)))
                 self._succeeded |= bool(self._recent[-1].success)
                 self._names.append((step.source, step.episode))
@@ -122,8 +129,9 @@ class EpisodeLog:
 
     def metrics(self) -> Metrics:
         """Means over the last episodes, by the names that hil-serl's users know; no success where none is reported."""
+        apart = {"environment/from_demos/success": sum(self._from_demos) / len(self._from_demos)} if self._from_demos else {}
         if not self._recent:
-            return {}
+            return apart
         steps = sum(episode.length for episode in self._recent)
         found = {
             "environment/episode/r": self._mean("returns"),
@@ -136,7 +144,7 @@ class EpisodeLog:
             "environment/episode/success_alone": self.alone,
             "environment/episode/success_helped": self.helped,
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in found.items() if value is not None} | apart
 
 
 BATCH_WINDOW = 100
