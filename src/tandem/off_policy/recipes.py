@@ -67,8 +67,12 @@ def fitted() -> TrainConfig:
 
 
 def for_one_robot(config: TrainConfig) -> TrainConfig:
-    """The same for a robot that is there once: its steps are dear, so more is learned from each (22 learner steps a second at 10 Hz)."""
-    return dataclasses.replace(config, num_envs=1, updates_per_actor_step=2.2)
+    """The same for a robot that is there once: its steps are dear, so more is learned from each (22 learner steps a second at 10 Hz).
+
+    A learner that waits for its robot has time for networks of hil-serl's size, which learn more from the same steps.
+    """
+    agent = dataclasses.replace(config.agent, hidden=SACConfig.hidden)
+    return dataclasses.replace(config, agent=agent, num_envs=1, updates_per_actor_step=2.2)
 
 
 def gear_assembly() -> TrainConfig:
