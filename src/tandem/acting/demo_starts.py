@@ -61,8 +61,8 @@ class DemoStarts:
         chosen: dict[int, DemoStart] = {}
         for row in rows:
             if random.random() < self.share(made):
-                demo = self._demos[random.integers(len(self._demos))]
-                chosen[row] = demo[random.integers(len(demo))]
+                demo = self._demos[int(random.integers(len(self._demos)))]
+                chosen[row] = demo[int(random.integers(len(demo)))]
         if not chosen:
             return None, {}
         state = env.state()
