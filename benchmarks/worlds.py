@@ -30,6 +30,7 @@ from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import wilson
 from tandem.data.demos import read_demos
 from tandem.files import write_atomically
+from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.recipes import RECIPES
 from tandem.runs.folder import plain
 from tandem.seeding import episode_seeds
@@ -188,8 +189,18 @@ def _outcome(described: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(recipe: str) -> str:
-    """A short name of the values of all its settings."""
-    return hashlib.sha256(json_module.dumps(plain(RECIPES[recipe]()), sort_keys=True).encode()).hexdigest()[:12]
+    """A short name of the settings in which it differs from the defaults; a new setting that it leaves alone changes nothing."""
+    chosen, defaults = (_flat(plain(config)) for config in (RECIPES[recipe](), TrainConfig()))
+    differences = {name: value for name, value in chosen.items() if value != defaults[name]}
+    return hashlib.sha256(json_module.dumps(differences, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The settings of the agent beside the others, by dotted names."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: value}
+    return found
 
 
 class Results:
