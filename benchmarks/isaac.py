@@ -32,12 +32,13 @@ import tyro
 from benchmarks.proxy import Proxy
 from benchmarks.report import Report
 from tandem.acting.control_loop import Rhythm
-from tandem.envs.isaac.env import IsaacEnv
-from tandem.envs.isaac.preflight import Preflight
+from tandem.envs.http_robot.env import RobotEnv
+from tandem.envs.http_robot.wire import Address
+from tandem.envs.isaac.env import isaac_env
 from tandem.envs.isaac.profile import DEFAULT, read_profile
 from tandem.envs.isaac.scene import GearScene
-from tandem.envs.isaac.stand_in import QUIRKS, StandIn
-from tandem.envs.isaac.wire import Address
+from tandem.envs.isaac.stand_in import QUIRKS, isaac_server
+from tandem.envs.robot_checks import open_preflight
 
 TARGETS = {
     "rate_kept": (">=", 0.99),
@@ -61,7 +62,7 @@ def served(*quirks: str) -> Iterator[Address]:
     try:
         assert process.stdout is not None
         url = next(word for word in process.stdout.readline().replace(",", " ").split() if word.startswith("http://"))
-        yield Address.of(f"isaac+{url}", DEFAULT)
+        yield Address.of(f"isaac+{url}", DEFAULT, "isaac")
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(10)
@@ -70,7 +71,7 @@ def served(*quirks: str) -> Iterator[Address]:
 def rate_kept(steps: int) -> tuple[float, float]:
     """Share of the periods within the slack, and the 99th percentile of the difference (ms)."""
     with served("async-reset") as address:
-        env = IsaacEnv(read_profile(DEFAULT), address)
+        env = isaac_env(read_profile(DEFAULT), address)
         env.reset()
         rhythm, sent = Rhythm(env.spec.control_hz), []
         rhythm.restart()
@@ -95,7 +96,7 @@ def machine_kept(steps: int) -> float:
 
 def broken_connections(disconnects: int) -> tuple[int, int, int]:
     """Steps lost, steps invented, and connections that were broken."""
-    with StandIn(GearScene(0)) as server, Proxy(int(server.address.rstrip("/").rpartition(":")[2])) as proxy:
+    with isaac_server(GearScene(0)) as server, Proxy(int(server.address.rstrip("/").rpartition(":")[2])) as proxy:
         got: set[tuple[float, ...]] = set()
         command = server.loop.command
 
@@ -104,7 +105,7 @@ def broken_connections(disconnects: int) -> tuple[int, int, int]:
                 got.add(tuple(np.asarray(value, np.float32)[:3].tolist()))
             command(kind, value)
 
-        env = IsaacEnv(read_profile(DEFAULT), Address("127.0.0.1", proxy.port, DEFAULT))
+        env = isaac_env(read_profile(DEFAULT), Address("127.0.0.1", proxy.port, DEFAULT))
         env.reset()
         server.loop.command = witness
         before = proxy.cuts
@@ -114,7 +115,7 @@ def broken_connections(disconnects: int) -> tuple[int, int, int]:
     return lost + len(got - places), len(places - got), cuts
 
 
-def _act(env: IsaacEnv, proxy: Proxy, disconnects: int) -> tuple[int, set[tuple[float, ...]]]:
+def _act(env: RobotEnv, proxy: Proxy, disconnects: int) -> tuple[int, set[tuple[float, ...]]]:
     """Step while another thread cuts; the steps that were lost, and the commands of those that were made."""
     first, done = proxy.cuts, threading.Event()
 
@@ -132,8 +133,8 @@ def _act(env: IsaacEnv, proxy: Proxy, disconnects: int) -> tuple[int, set[tuple[
         lost += step.lost is not None
         if step.lost is not None:
             break
-        assert env.commanded is not None
-        places.add(tuple(env.commanded[0].astype(np.float32).tolist()))
+        assert env.arm.commanded is not None
+        places.add(tuple(env.arm.commanded[0].astype(np.float32).tolist()))
         rhythm.wait()
     return lost, places
 
@@ -141,7 +142,7 @@ def _act(env: IsaacEnv, proxy: Proxy, disconnects: int) -> tuple[int, set[tuple[
 def check(*quirks: str) -> set[str]:
     """What the pre-flight names."""
     with served(*quirks) as address:
-        preflight = Preflight(address, read_profile(DEFAULT))
+        _, _, preflight = open_preflight(f"isaac+{address.url}")
         try:
             preflight.look()
             preflight.move()

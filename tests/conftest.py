@@ -57,6 +57,7 @@ SLOW = (
     "acting/test_camera_stream.py",
     "envs/test_served.py",
     "envs/test_isaac.py",
+    "envs/test_franka.py",
     "envs/test_gear_pixels.py",
     "off_policy/test_eyes.py",
     "envs/test_registry.py::test_foreign_and_served_environments_need_no_mujoco",
