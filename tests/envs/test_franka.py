@@ -368,7 +368,7 @@ def test_cameras_of_the_stand_in_are_seen_in_every_step(server: StandIn) -> None
     env = opened(server, profile(cameras=read_profile("gear_lift").cameras))
     first = env.reset()["wrist_1"]
     action = rest(env)
-    action[0, 0] = 1.0
+    action[0, 1] = 1.0
     step = env.step(action)
     assert step.lost is None and first.shape == (1, 128, 128, 3) and not np.array_equal(first, step.observation["wrist_1"])
     env.close()
@@ -399,6 +399,7 @@ def test_a_served_jpeg_is_asked_for_again_and_other_things_are_named() -> None:
     assert pixels("top", frames["top"], (4, 4), (0.0, 0.5, 0.0, 0.5)).shape == (4, 4, 3)
     cameras.close()
     web.shutdown()
+    web.server_close()
     with pytest.raises(ConfigError, match="a served camera has an address"):
         open_cameras({"top": CameraProfile("served", "file:///etc/passwd")}, address)
 

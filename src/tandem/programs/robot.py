@@ -12,9 +12,9 @@ import numpy as np
 import tyro
 from PIL import Image
 
-from tandem.envs.http_robot.arm import Arm
 from tandem.envs.http_robot.findings import Language, in_words, report_text
 from tandem.envs.http_robot.names import WITH_ADDRESS
+from tandem.envs.http_robot.pose_arm import Arm
 from tandem.envs.http_robot.preflight import MOVE_M, TURN_RAD, Report
 from tandem.envs.http_robot.profile import Profile
 from tandem.envs.robot_checks import open_preflight

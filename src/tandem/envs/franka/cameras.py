@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import importlib
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -71,13 +72,8 @@ def _source(name: str, camera: CameraProfile, server: str) -> Source:
             raise ConfigError(f"[cameras.{name}] source = '{camera.source}': a served camera has an address http://HOST:PORT/PATH")
         return lambda: served(url, camera.hz)
     with extras_named(f"the camera '{name}' ({camera.kind})"):
-        if camera.kind == "opencv":
-            import cv2
-
-            return lambda: opencv(cv2, camera)
-        import pyrealsense2
-
-        return lambda: realsense(pyrealsense2, camera)
+        module = importlib.import_module("cv2" if camera.kind == "opencv" else "pyrealsense2")
+    return lambda: (opencv if camera.kind == "opencv" else realsense)(module, camera)
 
 
 # ---- OpenCV and RealSense; their modules are handed in, since they are optional

@@ -14,9 +14,9 @@ import numpy as np
 
 from tandem.envs.franka.cameras import Cameras, open_cameras
 from tandem.envs.franka.profile import DEFAULT, Profile, RewardProfile, read_profile
-from tandem.envs.http_robot.arm import Arm, seconds_to
 from tandem.envs.http_robot.env import RobotEnv
 from tandem.envs.http_robot.names import WITH_ADDRESS
+from tandem.envs.http_robot.pose_arm import Arm, seconds_to
 from tandem.envs.http_robot.quaternions import angle_between, from_euler, from_wire, to_euler
 from tandem.envs.http_robot.wire import Address, Refused, State
 from tandem.envs.rotations import quat_conjugate, quat_multiply, quat_to_rotvec, rotvec_to_quat

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tandem.envs.http_robot.arm import Arm
 from tandem.envs.http_robot.pictures import Frame, Pictures, pixels
+from tandem.envs.http_robot.pose_arm import Arm
 from tandem.envs.http_robot.profile import Profile
 from tandem.envs.http_robot.quaternions import from_euler, from_wire, to_euler
 from tandem.envs.http_robot.wire import State

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tandem.envs.http_robot.arm import Arm, pause, seconds_to
 from tandem.envs.http_robot.env import RobotEnv
 from tandem.envs.http_robot.names import WITH_ADDRESS
+from tandem.envs.http_robot.pose_arm import Arm, pause, seconds_to
 from tandem.envs.http_robot.quaternions import from_euler
 from tandem.envs.http_robot.wire import Address, State
 from tandem.envs.isaac.pictures import PushedPictures

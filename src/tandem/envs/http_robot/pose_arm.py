@@ -78,7 +78,7 @@ class Arm:
     def halt_plan(self) -> HaltPlan | None:
         if self._address is None:
             return None
-        return HaltPlan(command=(sys.executable, "-m", "tandem.envs.http_robot.arm", self._address.url))
+        return HaltPlan(command=(sys.executable, "-m", "tandem.envs.http_robot.pose_arm", self._address.url))
 
 
 def halt_at(calls: Calls, turn: np.ndarray | None) -> np.ndarray:
@@ -103,7 +103,7 @@ def seconds_to(until: float) -> float:
 
 
 def main() -> None:
-    """`python -m tandem.envs.http_robot.arm URL`: halt the robot of that server; for a process that watches another."""
+    """`python -m tandem.envs.http_robot.pose_arm URL`: halt the robot of that server; for a process that watches another."""
     halt_at(Calls(Address.of(f"robot+{sys.argv[1]}", "", "robot")), None)
 
 
