@@ -65,6 +65,7 @@ SLOW = (
     "data/test_demos.py::test_a_killed_recording_keeps_every_episode_that_was_added",
     "data/test_journal.py::test_a_killed_writer_loses_nothing_that_was_committed",
     "doctor/test_doctor_command.py",
+    "doctor/test_robots.py::test_the_quirks_of_a_server_are_found_in_the_steps_of_a_run",
     "doctor/test_live_faults.py",
     "doctor/test_recorded_faults.py",
     "faults",
