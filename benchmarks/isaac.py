@@ -1,8 +1,11 @@
 """Does the client of Isaac's gear server keep its rate, lose steps when connections break, and find what is wrong with a server?
 
-    MUJOCO_GL=egl python -m benchmarks.isaac [--steps 300] [--disconnects 100] [--quick] [--json]
+    MUJOCO_GL=egl python -m benchmarks.isaac [--figures rate steps preflight] [--out benchmark_isaac] [--quick] [--json]
+    MUJOCO_GL=egl python -m benchmarks.isaac --figures lift --minutes 60
 
-The server is the stand-in (`tandem serve-like isaac`) with its MuJoCo scene and two cameras.
+The server is the stand-in (`tandem serve-like isaac`) with its MuJoCo scene and two cameras. What was measured is kept in OUT/figures.json
+after each part (of the pre-flight after each server), and is not measured again: a benchmark that was interrupted goes on. `--fresh` begins
+anew. Every part says how far it is, and ends within a time.
 
 * `rate_kept`: share of the steps whose command left within 5 ms of a control period (100 ms) after the one before. Server and client are
   processes of their own; the client has the control loop's rhythm.
@@ -12,23 +15,29 @@ The server is the stand-in (`tandem serve-like isaac`) with its MuJoCo scene and
 * `preflight_found`, `false_alarms`: of 8 quirks, each alone on a server, how many `tandem robot check` names; and what it names that is not
   there, the clean server included.
 
-`isaac_lift_success` (the lift learned from cameras) is not measured here.
+* `isaac_lift_success`: share of the episodes in which the gear is lifted by a policy that learned from 25 demonstrations, two cameras and
+  the actor's own steps for `--minutes`, at the user's action scale and simulated speed (`benchmarks/isaac_lift.py`); `lift_minutes` says
+  after how long. It is not among the parts that are measured by default.
 """
 
 from __future__ import annotations
 
+import json as json_module
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import tyro
 
+from benchmarks.isaac_lift import Lift, lift_success
 from benchmarks.proxy import Proxy
 from benchmarks.report import Report
 from tandem.acting.control_loop import Rhythm
@@ -39,6 +48,7 @@ from tandem.envs.isaac.profile import DEFAULT, read_profile
 from tandem.envs.isaac.scene import GearScene
 from tandem.envs.isaac.stand_in import QUIRKS, isaac_server
 from tandem.envs.robot_checks import open_preflight
+from tandem.files import write_atomically
 
 TARGETS = {
     "rate_kept": (">=", 0.99),
@@ -128,7 +138,8 @@ def _act(env: RobotEnv, proxy: Proxy, disconnects: int) -> tuple[int, set[tuple[
 
     threading.Thread(target=cut, daemon=True).start()
     lost, places, rhythm = 0, set[tuple[float, ...]](), Rhythm(env.spec.control_hz)
-    while not done.is_set():
+    until = time.monotonic() + 60 + disconnects * BETWEEN_CUTS_S[1]
+    while not done.is_set() and time.monotonic() < until:
         step = env.step(STEP)
         lost += step.lost is not None
         if step.lost is not None:
@@ -151,28 +162,89 @@ def check(*quirks: str) -> set[str]:
     return preflight.report.codes
 
 
-def main(steps: int = 300, disconnects: int = 100, quick: bool = False, json: bool = False) -> None:
-    """Rate, broken connections and pre-flight against the stand-in for Isaac's server.
+class Kept:
+    """The figures so far, in a file."""
+
+    def __init__(self, folder: Path, fresh: bool) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = folder / "figures.json"
+        kept = self._path.exists() and not fresh
+        self._values: dict[str, Any] = json_module.loads(self._path.read_text()) if kept else {}
+
+    def get(self, name: str, measure: Callable[[], Any]) -> Any:
+        """The figure of this name; measured and written down if it is not there yet."""
+        if name not in self._values:
+            began = time.monotonic()
+            say(f"measuring {name}")
+            value = measure()
+            say(f"{name}: {value} ({time.monotonic() - began:.0f} s)")
+            self._values[name] = value
+            write_atomically(self._path, json_module.dumps(self._values, indent=1).encode())
+        return self._values[name]
+
+
+def say(line: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
+
+
+def main(
+    figures: tuple[Literal["rate", "steps", "preflight", "lift"], ...] = ("rate", "steps", "preflight"),
+    steps: int = 300,
+    disconnects: int = 100,
+    minutes: float = 60.0,
+    speed: float = 3.0,
+    profile: str = "gear_lift_10mm",
+    out: Path = Path("benchmark_isaac"),
+    fresh: bool = False,
+    quick: bool = False,
+    json: bool = False,
+) -> None:
+    """Rate, broken connections, pre-flight and learning against the stand-in for Isaac's server.
 
     Args:
+        figures: What to measure.
         steps: Steps whose rhythm is measured.
         disconnects: Connections that are broken.
-        quick: 50 steps, 10 connections, two quirks.
+        minutes: How long the lift is learned, evaluations and recording not counted.
+        speed: Seconds that are simulated in a second while the lift is learned.
+        profile: The version of the user's lift.
+        out: Folder for what was measured; the same folder goes on.
+        fresh: Measure again what is in the folder. A run of the lift there is continued all the same.
+        quick: 50 steps, 10 connections, two quirks; of the lift 3 demonstrations, 2 minutes and 2 episodes.
         json: Print one JSON object.
     """
     steps, disconnects = (50, 10) if quick else (steps, disconnects)
-    report = Report("Isaac's server", ("figure", "value", "target"), TARGETS)
-    figures = report.figures
-    figures["rate_kept"], figures["period_off_ms_p99"] = rate_kept(steps)
-    figures["machine_kept"] = machine_kept(steps)
-    figures["steps_lost"], figures["steps_invented"], figures["disconnects"] = broken_connections(disconnects)
-    chosen = list(QUIRKS)[:2] if quick else list(QUIRKS)
-    found = {quirk: check(quirk) for quirk in chosen}
-    figures["preflight_found"] = sum(quirk in codes for quirk, codes in found.items())
-    figures["false_alarms"] = len(check()) + sum(len(codes - {quirk}) for quirk, codes in found.items())
-    for name, value in figures.items():
+    report, kept = Report("Isaac's server", ("figure", "value", "target"), _targets(figures)), Kept(out, fresh)
+    values = report.figures
+    if "rate" in figures:
+        values["rate_kept"], values["period_off_ms_p99"] = kept.get("rate", lambda: rate_kept(steps))
+        values["machine_kept"] = kept.get("machine", lambda: machine_kept(steps))
+    if "steps" in figures:
+        values["steps_lost"], values["steps_invented"], values["disconnects"] = kept.get("steps", lambda: broken_connections(disconnects))
+    if "preflight" in figures:
+        chosen = list(QUIRKS)[:2] if quick else list(QUIRKS)
+        found = {quirk: set(kept.get(f"preflight {quirk}", lambda quirk=quirk: sorted(check(quirk)))) for quirk in chosen}
+        values["preflight_found"] = sum(quirk in codes for quirk, codes in found.items())
+        clean = kept.get("preflight clean", lambda: sorted(check()))
+        values["false_alarms"] = len(clean) + sum(len(codes - {quirk}) for quirk, codes in found.items())
+    if "lift" in figures:
+        lift = Lift(out / "lift", minutes, speed=speed, profile=profile)
+        lift = replace(lift, demos=3, minutes=2.0, episodes=2, pretrain_steps=20) if quick else lift
+        values |= kept.get(f"lift after {lift.minutes:g} min", lambda: lift_success(lift, say))
+    for name, value in values.items():
         report.row(name, f"{value:.3g}", " ".join(str(part) for part in TARGETS.get(name, ("",))))
     report.show(json)
+
+
+def _targets(figures: tuple[str, ...]) -> dict[str, tuple[str, float]]:
+    """The targets of what is measured."""
+    parts = {
+        "rate": ("rate_kept",),
+        "steps": ("steps_lost", "steps_invented"),
+        "preflight": ("preflight_found", "false_alarms"),
+        "lift": (),
+    }
+    return {name: TARGETS[name] for figure in figures for name in parts[figure]}
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ SLOW = (
     "envs/test_served.py",
     "envs/test_isaac.py",
     "envs/test_franka.py",
+    "programs/test_lerobot.py::test_a_client_moves_and_halts_it_through_tandem_serve",
     "envs/test_gear_pixels.py",
     "off_policy/test_eyes.py",
     "envs/test_registry.py::test_foreign_and_served_environments_need_no_mujoco",

@@ -25,6 +25,7 @@ def serve_like(
     host: str = "127.0.0.1",
     seed: int | None = None,
     randomize: bool = True,
+    speed: float = 1.0,
     insecure: bool = False,
 ) -> None:
     """Serve a simulation with another server's protocol: a stand-in for Isaac Sim's gear server, or for hil-serl's Franka server.
@@ -40,6 +41,7 @@ def serve_like(
         host: Address to listen on. The protocol has no token: other machines can move the simulated arm.
         seed: Random seed of the resets.
         randomize: Place gear and base anew at each reset; otherwise always the same.
+        speed: Seconds that are simulated in a second. The client's profile needs a control_hz that is as many times higher.
         insecure: Allow another address than the loopback interface.
     """
     del task  # there is one scene
@@ -50,8 +52,10 @@ def serve_like(
         return
     if host not in ("127.0.0.1", "localhost", "::1") and not insecure:
         raise ConfigError(f"--host {host}: this protocol has no token, so anybody there could move the arm. Add --insecure to allow it.")
+    if not 0 < speed <= 20:
+        raise ConfigError(f"--speed {speed:g}: expected a number above 0, at most 20")
     chosen = checked_quirks((name.strip() for name in quirks.split(",") if name.strip()), known)
-    server = _server(which, chosen, host, PORTS[which] if port is None else port, seed, randomize)
+    server = _server(which, chosen, host, PORTS[which] if port is None else port, seed, randomize, speed)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     address = f"{which}+{server.address}"
     say(f"[STAND-IN] the protocol of '{which}' at {server.address}, quirks: {', '.join(sorted(chosen)) or 'none'}; Ctrl-C ends it")
@@ -59,12 +63,12 @@ def serve_like(
     server.run()
 
 
-def _server(which: str, quirks: frozenset[str], host: str, port: int, seed: int | None, randomize: bool) -> StandIn:
+def _server(which: str, quirks: frozenset[str], host: str, port: int, seed: int | None, randomize: bool, speed: float) -> StandIn:
     """The scenes are imported here: they compile a model."""
     if which == "franka":
         from tandem.envs.franka.scene import FrankaScene
 
-        return franka.franka_server(FrankaScene(seed, randomize), quirks, host, port)
+        return franka.franka_server(FrankaScene(seed, randomize), quirks, host, port, speed=speed)
     from tandem.envs.isaac.scene import GearScene
 
-    return isaac.isaac_server(GearScene(seed, randomize), quirks, host, port)
+    return isaac.isaac_server(GearScene(seed, randomize), quirks, host, port, speed=speed)

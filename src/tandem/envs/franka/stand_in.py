@@ -171,8 +171,14 @@ def _stream(shelf: Shelf, name: str) -> Iterator[bytes]:
 
 
 def franka_server(
-    scene: Scene, quirks: Iterable[str] = (), host: str = "127.0.0.1", port: int = 0, sim_hz: float = 60.0, reset_s: float = RESET_S
+    scene: Scene,
+    quirks: Iterable[str] = (),
+    host: str = "127.0.0.1",
+    port: int = 0,
+    sim_hz: float = 60.0,
+    reset_s: float = RESET_S,
+    speed: float = 1.0,
 ) -> StandIn:
-    loop = MainLoop(scene, SIM_CROPS, checked_quirks(quirks, QUIRKS), sim_hz, reset_s)
+    loop = MainLoop(scene, SIM_CROPS, checked_quirks(quirks, QUIRKS), sim_hz, reset_s, speed)
     app, _ = make_app(loop)
     return StandIn(loop, app, host, port)

@@ -40,11 +40,14 @@ def checked_quirks(names: Iterable[str], known: Mapping[str, str]) -> frozenset[
 
 
 class MainLoop:
-    """The server's loop and what its endpoints read. All of it but `run` is called from the threads of Flask."""
+    """The server's loop and what its endpoints read. All of it but `run` is called from the threads of Flask.
 
-    def __init__(self, scene: Scene, crops: Crops, quirks: frozenset[str], sim_hz: float = 60.0, reset_s: float = RESET_S) -> None:
-        self.quirks = quirks
-        self._scene, self._crops, self._sim_hz, self._reset_s = scene, crops, sim_hz, reset_s
+    A pass of the loop takes 1 / `sim_hz` by the clock; the scene moves by `speed` times as much.
+    """
+
+    def __init__(self, scene: Scene, crops: Crops, quirks: frozenset[str], sim_hz: float, reset_s: float, speed: float) -> None:
+        self.quirks, self._speed = quirks, speed
+        self._scene, self._crops, self._sim_hz, self._reset_s = scene, crops, sim_hz, reset_s / speed
         self._queue: deque[tuple[str, Any]] = deque()
         self._resets_asked = self._resets_done = 0
         self._changed = threading.Condition()
@@ -76,10 +79,10 @@ class MainLoop:
         following = time.monotonic()
         while not self._stop.is_set():
             self._drain()
-            self._scene.advance(1 / self._sim_hz)
+            self._scene.advance(self._speed / self._sim_hz)
             self._state = self._scene.state()
             self.passes += 1
-            if "no-frames" not in self.quirks and time.monotonic() - drawn >= 1 / CAMERA_HZ - 1e-3:
+            if "no-frames" not in self.quirks and time.monotonic() - drawn >= 1 / (CAMERA_HZ * self._speed) - 1e-3:
                 drawn = time.monotonic()
                 self._draw()
             following = max(following + (0.15 if "slow-loop" in self.quirks else 1 / self._sim_hz), time.monotonic() - 0.1)

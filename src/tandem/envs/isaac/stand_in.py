@@ -93,9 +93,15 @@ def make_app(loop: MainLoop) -> tuple[Flask, SocketIO]:
 
 
 def isaac_server(
-    scene: Scene, quirks: Iterable[str] = (), host: str = "127.0.0.1", port: int = 0, sim_hz: float = 60.0, reset_s: float = RESET_S
+    scene: Scene,
+    quirks: Iterable[str] = (),
+    host: str = "127.0.0.1",
+    port: int = 0,
+    sim_hz: float = 60.0,
+    reset_s: float = RESET_S,
+    speed: float = 1.0,
 ) -> StandIn:
     chosen = checked_quirks(quirks, QUIRKS)
-    loop = MainLoop(scene, ROBOT_CROPS if "crops" in chosen else SIM_CROPS, chosen, sim_hz, reset_s)
+    loop = MainLoop(scene, ROBOT_CROPS if "crops" in chosen else SIM_CROPS, chosen, sim_hz, reset_s, speed)
     app, _ = make_app(loop)
     return StandIn(loop, app, host, port)
