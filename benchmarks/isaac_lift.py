@@ -141,7 +141,7 @@ def _evaluate(lift: Lift, address: str, say: Callable[[str], None]) -> float:
     say(f"evaluating {lift.episodes} episodes")
     command = (sys.executable, "-m", "tandem.cli", "eval", address, "--policy", str(lift.folder / "run"), "--which", "latest", "--json")
     done = subprocess.run([*command, "--episodes", str(lift.episodes)], check=True, timeout=EVALUATE_S, cwd=ROOT, stdout=subprocess.PIPE)
-    return float(json.loads(done.stdout)["success_rate"])
+    return float(json.loads(done.stdout)["success"])
 
 
 def _last_line(log: Path) -> str:

@@ -20,7 +20,7 @@ Write a file for your robot next to this one, for example `my_so101.py`:
 and serve it:
 
     lerobot$ python server.py my_so101:So101 --port 5599 --token-file token          # envs/served/server.py of Tandem, one file
-    learner$ tandem record ws://HOST:5599 --operator gamepad --reward-source person --limits FILE
+    learner$ tandem record ws://localhost:5599 --operator gamepad --reward-source person --limits FILE
 
 An action of 1 moves a joint by its `step` from the last commanded place. Nothing of Tandem is imported here.
 """

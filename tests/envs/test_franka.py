@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -369,8 +370,8 @@ def test_cameras_of_the_stand_in_are_seen_in_every_step(server: StandIn) -> None
     first = env.reset()["wrist_1"]
     action = rest(env)
     action[0, 1] = 1.0
-    step = env.step(action)
-    assert step.lost is None and first.shape == (1, 128, 128, 3) and not np.array_equal(first, step.observation["wrist_1"])
+    step = wait_for(lambda: not np.array_equal((made := env.step(action)).observation["wrist_1"], first) and made, what="another picture")
+    assert step.lost is None and first.shape == (1, 128, 128, 3)
     env.close()
 
 
@@ -477,10 +478,13 @@ def test_a_realsense_is_found_by_its_number_and_stopped() -> None:
 
 
 def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for kind, module, extra in (("opencv", "cv2", "cameras"), ("realsense", "pyrealsense2", "realsense")):
-        monkeypatch.setitem(__import__("sys").modules, module, None)
+    for camera, module, extra in (
+        (CameraProfile("opencv", "1"), "cv2", "cameras"),
+        (CameraProfile("realsense", "1"), "pyrealsense2", "realsense"),
+    ):
+        monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(PackageMissing, match=rf"tandem-rl\[{extra}\]"):
-            open_cameras({"wrist": CameraProfile(kind, "1")}, "http://127.0.0.1:1/")
+            open_cameras({"wrist": camera}, "http://127.0.0.1:1/")
     with pytest.raises(ServedError, match="cannot be read"):
         pixels("wrist", Frame(1, 0.0, b"no picture"))
 
