@@ -37,6 +37,8 @@ from tandem.envs.registry import make_env, make_expert, registered, spec_for
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, PackageMissing, ServedError
 from tandem.layouts import ActionLayout
+from tandem.programs.robot import robot
+from tandem.programs.serve_like import serve_like
 from tandem.spec import environment_id
 from tandem.testing import TaskEnvContract
 from tandem.types import Discrete
@@ -521,9 +523,22 @@ def test_the_pre_flight_finds_nothing_on_a_clean_server(monkeypatch: pytest.Monk
         (("quat-swap",), {"quat-swap", "strayed"}),
         (("flipped-axis",), {"flipped-axis", "strayed"}),
         (("slow-loop",), {"slow-loop"}),
+        (("latched-open",), set()),
     ],
 )
 def test_the_pre_flight_finds_what_is_wrong(monkeypatch: pytest.MonkeyPatch, quirks: tuple[str, ...], found: set[str]) -> None:
     report = checked(monkeypatch, *quirks)
     assert report.codes == found, [in_words(finding, "en") for finding in report.findings]
     assert all("{" not in in_words(finding, language) for finding in report.findings for language in ("en", "zh"))
+
+
+def test_the_commands_take_the_address(server: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sent = len(server.loop.commands)
+    assert robot("check", f"franka+{server.address}", look_only=True, out=tmp_path / "report") == 0
+    assert len(server.loop.commands) == sent and "nothing was moved" in (tmp_path / "report" / "report.md").read_text()
+    assert robot("limits", f"franka+{server.address}", seconds=0.1) == 0 and "low_m = [" in capsys.readouterr().out
+    serve_like("franka", quirks="list")
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in QUIRKS)
+    with pytest.raises(ConfigError, match="--speed 99: expected a number above 0, at most 20"):
+        serve_like("franka", speed=99)

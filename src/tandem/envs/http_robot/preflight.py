@@ -273,6 +273,9 @@ class Preflight:
         self._say("gripper")
         self.settled()
         before = self.ask().gripper
+        if abs(before - wanted) < 0.1:  # it is there already: see whether it opens
+            self._driver.grip(wanted, within=1.0)
+            wanted = 1.0
         self._driver.grip(wanted, within=1.0)
         at_once = self.ask().gripper
         until = time.monotonic() + 3.0
