@@ -23,8 +23,6 @@ anew. Every part says how far it is, and ends within a time.
 from __future__ import annotations
 
 import json as json_module
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -37,7 +35,7 @@ from typing import Any, Literal
 import numpy as np
 import tyro
 
-from benchmarks.isaac_lift import Lift, lift_success
+from benchmarks.isaac_lift import Lift, lift_success, stand_in
 from benchmarks.proxy import Proxy
 from benchmarks.report import Report
 from tandem.acting.control_loop import Rhythm
@@ -67,15 +65,8 @@ STEP = np.array([[0.0, 0.0, 0.02, 0.0, 0.0, 0.0, 1.0]], np.float32)
 @contextmanager
 def served(*quirks: str) -> Iterator[Address]:
     """A stand-in in a process of its own."""
-    command = [sys.executable, "-u", "-m", "tandem.cli", "serve-like", "isaac", "--port", "0", "--seed", "0", "--quirks", ",".join(quirks)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        url = next(word for word in process.stdout.readline().replace(",", " ").split() if word.startswith("http://"))
+    with stand_in(1.0, *quirks) as url:
         yield Address.of(f"isaac+{url}", DEFAULT, "isaac")
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(10)
 
 
 def rate_kept(steps: int) -> tuple[float, float]:

@@ -29,7 +29,7 @@ from tandem.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = "gear_assembly_pretrain"
-START_S, RECORD_S, EVALUATE_S, END_S = 60.0, 3600.0, 1800.0, 60.0
+RECORD_S, EVALUATE_S, END_S = 3600.0, 1800.0, 60.0
 COLUMNS, SAVE_S = 10, 30.0
 """Pictures in a row of the strip, and how often the minutes are written down."""
 
@@ -65,9 +65,9 @@ def running(say: Callable[[str], None], log: Path, *command: str) -> Iterator[su
 
 
 @contextmanager
-def stand_in(lift: Lift, *quirks: str) -> Iterator[str]:
+def stand_in(speed: float, *quirks: str) -> Iterator[str]:
     """The address of a stand-in in a process of its own."""
-    command = [sys.executable, "-u", "-m", "tandem.cli", "serve-like", "isaac", "--port", "0", "--seed", "0", "--speed", str(lift.speed)]
+    command = [sys.executable, "-u", "-m", "tandem.cli", "serve-like", "isaac", "--port", "0", "--seed", "0", "--speed", str(speed)]
     process = subprocess.Popen([*command, "--quirks", ",".join(quirks)], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -89,7 +89,7 @@ def lift_success(lift: Lift, say: Callable[[str], None]) -> dict[str, float]:
     """Success of the final policy over `episodes`, and the minutes of training."""
     lift.folder.mkdir(parents=True, exist_ok=True)
     profile, times = fast_profile(lift), lift.folder / "minutes.json"
-    with stand_in(lift) as url:
+    with stand_in(lift.speed) as url:
         address = f"isaac+{url}?profile={profile}"
         demos = _record(lift, address, say)
         done = json.loads(times.read_text())["minutes"] if times.exists() else 0.0
