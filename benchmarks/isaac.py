@@ -185,6 +185,7 @@ def main(
     minutes: float = 60.0,
     speed: float = 3.0,
     profile: str = "gear_lift_10mm",
+    turn_rad: float = 0.0,
     out: Path = Path("benchmark_isaac"),
     fresh: bool = False,
     quick: bool = False,
@@ -199,6 +200,7 @@ def main(
         minutes: How long the lift is learned, evaluations and recording not counted.
         speed: Seconds that are simulated in a second while the lift is learned.
         profile: The version of the user's lift.
+        turn_rad: Keep the tool within so many radians of its orientation at the start; 0: free, as the user's client lets it.
         out: Folder for what was measured; the same folder goes on.
         fresh: Measure again what is in the folder. A run of the lift there is continued all the same.
         quick: 50 steps, 10 connections, two quirks; of the lift 3 demonstrations, 2 minutes and 2 episodes.
@@ -219,7 +221,7 @@ def main(
         clean = kept.get("preflight clean", lambda: sorted(check()))
         values["false_alarms"] = len(clean) + sum(len(codes - {quirk}) for quirk, codes in found.items())
     if "lift" in figures:
-        lift = Lift(out / "lift", minutes, speed=speed, profile=profile)
+        lift = Lift(out / "lift", minutes, speed=speed, profile=profile, turn_rad=turn_rad)
         lift = replace(lift, demos=3, minutes=2.0, episodes=2, pretrain_steps=20) if quick else lift
         values |= kept.get(f"lift after {lift.minutes:g} min", lambda: lift_success(lift, say))
     for name, value in values.items():

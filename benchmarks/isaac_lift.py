@@ -45,6 +45,8 @@ class Lift:
     speed: float = 3.0
     profile: str = "gear_lift_10mm"
     pretrain_steps: int = 5000
+    turn_rad: float = 0.0
+    """How far the tool may turn from its start about each axis; 0: as far as it likes, as the user's client lets it."""
 
 
 @contextmanager
@@ -80,6 +82,8 @@ def stand_in(speed: float, *quirks: str) -> Iterator[str]:
 def fast_profile(lift: Lift) -> Path:
     """The user's profile at the speed of the stand-in."""
     text = (FOLDER / f"{lift.profile}.toml").read_text()
+    if lift.turn_rad:
+        text = text.replace("[box]", f"[box]\nturn_rad = [{lift.turn_rad}, {lift.turn_rad}, {lift.turn_rad}]")
     path = lift.folder / f"{lift.profile}_fast.toml"
     write_atomically(path, text.replace("control_hz = 10.0", f"control_hz = {10 * lift.speed:g}").encode())
     return path
@@ -101,7 +105,7 @@ def lift_success(lift: Lift, say: Callable[[str], None]) -> dict[str, float]:
 
 def _record(lift: Lift, address: str, say: Callable[[str], None]) -> Path:
     folder = lift.folder / "demos"
-    found = sorted(folder.glob("*.db"))
+    found = sorted(folder.glob("isaac_*.db"))
     if found:
         say(f"demonstrations: {found[-1]}")
         return found[-1]
@@ -110,7 +114,7 @@ def _record(lift: Lift, address: str, say: Callable[[str], None]) -> Path:
     say(f"recording {lift.demos} demonstrations")
     subprocess.run([*command, "--out", str(folder), "--quiet"], check=True, timeout=RECORD_S, cwd=ROOT)
     say(f"recorded in {(time.monotonic() - began) / 60:.1f} min")
-    return sorted(folder.glob("*.db"))[-1]
+    return sorted(folder.glob("isaac_*.db"))[-1]
 
 
 def _train(lift: Lift, url: str, profile: Path, demos: Path, done: float, times: Path, say: Callable[[str], None]) -> float:
@@ -156,7 +160,7 @@ class Strip:
         self._path, self._camera = path, camera
         self._pictures = PushedPictures(url)
         self._rows: list[list[np.ndarray]] = []
-        self._at = (0.1, 0.5, 0.95)
+        self._at = (0.1, 0.5, 0.85)
 
     def look(self, minutes: float, of: float) -> None:
         """Called about every second: a row takes a picture of each call until it is full."""
