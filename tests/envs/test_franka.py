@@ -280,6 +280,19 @@ def test_an_arm_that_leaves_where_it_was_told_to_stay_is_stopped(quirk: str) -> 
         env.close()
 
 
+def test_an_arm_that_still_moves_when_a_reset_begins_has_not_strayed(server: StandIn) -> None:
+    scene = scene_of(server)
+    env = opened(server)
+    env.reset()
+    go, scene.go = scene.go, lambda position, quaternion: None  # the last command of an episode goes on for a moment
+    go(np.array([0.45, 0.0, 0.39]), scene.turn)
+    scene._speed = 0.2
+    threading.Timer(0.2, lambda: setattr(scene, "go", go)).start()
+    env.reset()
+    scene._speed = 2.0
+    env.close()
+
+
 def test_an_arm_that_stopped_itself_goes_on_only_where_the_profile_says_so() -> None:
     with stand_in("reflex") as server:
         scene_of(server).position = np.array([0.45, 0.0, 0.19])

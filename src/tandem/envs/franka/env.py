@@ -26,6 +26,8 @@ CALL_S, JOINT_RESET_S = 1.0, 60.0
 """For a command; and for a joint reset, which stops one controller, starts another and drives the arm."""
 STAY_S, STOP_S, STRAYED_M, STRAYED_RAD = 0.25, 5.0, 0.02, 0.12
 """An arm that was told to stay where it is does so: how long it is watched, and what it may move meanwhile."""
+MOMENT_S, MOVING_M = 0.05, 0.001
+"""An arm that goes further than this in that time is moving."""
 DRIVE_HZ, ARRIVE_S, FINGERS_S = 20.0, 3.0, 3.0
 PARTS = ("getpos", "getvel", "getforce", "gettorque")
 """Asked one by one where there is no gripper: hil-serl's server cannot answer /getstate then."""
@@ -129,11 +131,19 @@ class FrankaDriver:
     def stand(self) -> None:
         """The arm stands where it is, free of errors, and is made precise: its old target is somewhere else."""
         self.arm.post("clearerr", None, CALL_S)
+        earlier = self.arm.ask(CALL_S)
+        time.sleep(MOMENT_S)
         state = self.arm.ask(CALL_S)
+        if np.linalg.norm(state.position - earlier.position) > MOVING_M:  # it comes from an episode: an arm that moves cannot stand at once
+            state = self._hold(state)
+        self._stayed(state, self._hold(state))
+        self._update(self._profile.precision)
+
+    def _hold(self, state: State) -> State:
+        """Command the arm to where it was; what is measured a moment later."""
         self.arm.command(state.position, from_wire(state.quaternion), CALL_S)
         time.sleep(STAY_S)
-        self._stayed(state, self.arm.ask(CALL_S))
-        self._update(self._profile.precision)
+        return self.arm.ask(CALL_S)
 
     def _stayed(self, before: State, after: State) -> None:
         moved = float(np.linalg.norm(after.position - before.position))
