@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,7 +32,7 @@ from tandem.envs.http_robot.pictures import Frame, pixels
 from tandem.envs.http_robot.preflight import Preflight, Report
 from tandem.envs.http_robot.profile import TimeProfile
 from tandem.envs.http_robot.stand_in import StandIn
-from tandem.envs.http_robot.wire import Address
+from tandem.envs.http_robot.wire import Address, State
 from tandem.envs.registry import make_env, make_expert, registered, spec_for
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, PackageMissing, ServedError
@@ -147,6 +147,11 @@ def test_a_command_without_its_content_type_and_an_unknown_camera(server: StandI
     assert len(QUIRKS) == 10
     with pytest.raises(ConfigError, match="no quirk 'nonsense'; there are dead-channels"):
         stand_in("nonsense")
+
+
+def measured(z: float, opening: float, quaternion: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)) -> State:
+    nothing = np.zeros(3)
+    return State(np.array([0.4, 0.1, z]), np.array(quaternion), np.zeros(6), nothing, nothing, opening, None, {})
 
 
 # ---- the client
@@ -321,8 +326,7 @@ def test_success_is_a_pose_with_something_in_the_hand() -> None:
     reward = RewardProfile("pose", (0.45, 0.0, 0.15, np.pi, 0.0, 0.0), (0.2, 0.2, 0.03, 0.2, 0.2, 0.2), (0.15, 0.9))
 
     def judged(z: float, opening: float, quaternion: tuple[float, ...] = (1.0, 0.0, 0.0, 0.0)) -> bool:
-        state = SimpleNamespace(position=np.array([0.4, 0.1, z]), quaternion=np.array(quaternion), gripper=opening)
-        return at_target(state, reward)  # pyright: ignore[reportArgumentType]
+        return at_target(measured(z, opening, quaternion), reward)
 
     assert judged(0.14, 0.5) and not judged(0.11, 0.5), "30 mm are allowed"
     assert not judged(0.14, 0.02), "an empty hand"
@@ -368,7 +372,7 @@ def test_a_short_profile_has_the_defaults_of_this_server(tmp_path: Path) -> None
     path.write_text('[action]\nposition_m = 0.005\n[reward]\nkind = "person"\n')
     mine = read_profile(str(path))
     assert mine.action.builds_on == "measured" and mine.action.gripper == "three-way" and mine.box.low_m[0] == 0.3
-    assert mine.time.max_episode_steps == 100 and not FrankaDriver(mine, None).success(None)  # pyright: ignore[reportArgumentType]
+    assert mine.time.max_episode_steps == 100 and not FrankaDriver(mine, None).success(measured(0.15, 0.5))
 
 
 # ---- cameras
@@ -423,13 +427,13 @@ def test_a_served_jpeg_is_asked_for_again_and_other_things_are_named() -> None:
 def test_a_camera_that_breaks_is_opened_again_and_says_why() -> None:
     opens: list[int] = []
 
-    def source() -> Iterator[bytes]:
+    def source() -> Generator[bytes]:
         opens.append(1)
         if len(opens) == 1:
             raise OSError("unplugged")
         yield jpeg(9)
 
-    cameras = Cameras({"wrist": source})  # pyright: ignore[reportArgumentType]
+    cameras = Cameras({"wrist": source})
     wait_for(lambda: cameras.shelf.newest("wrist"), what="the picture")
     assert len(opens) >= 2
     cameras.close()

@@ -5,7 +5,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,8 +21,8 @@ from tests.waiting import wait_for
 HERE = Path(__file__).parent
 
 
-def arm(robot: MockRobot, **options: object) -> Arm:
-    return Arm(robot, JOINTS, size=(16, 16), control_hz=200.0, **options)  # pyright: ignore[reportArgumentType]
+def arm(robot: MockRobot, success: Callable[[Mapping[str, Any]], bool] | None = None) -> Arm:
+    return Arm(robot, JOINTS, size=(16, 16), control_hz=200.0, success=success)
 
 
 def test_it_drives_to_its_start_in_steps_and_adds_to_the_last_command() -> None:
