@@ -87,7 +87,7 @@ def _watch_box(arm: Arm, seconds: float, margin: float) -> int:
 
 
 def _allowed(profile: Profile, language: Language) -> bool:
-    start = "(" + ", ".join(f"{1e3 * number:.0f}" for number in profile.start[:3]) + ") mm"
+    start = "(" + ", ".join(f"{1e3 * number:.0f}" for number in profile.reset.pose[:3]) + ") mm"
     try:
         return input(QUESTIONS[language].format(start=start, move=1e3 * MOVE_M, turn=TURN_RAD * 57.3)).strip().lower() == "yes"
     except EOFError:

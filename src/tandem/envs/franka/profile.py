@@ -107,14 +107,6 @@ class Profile:
     cameras: Mapping[str, CameraProfile]
 
     @property
-    def start(self) -> tuple[float, ...]:
-        return self.reset.pose
-
-    @property
-    def reset_within_s(self) -> float:
-        return self.reset.within_s
-
-    @property
     def crops(self) -> Mapping[str, tuple[float, ...]]:
         return {name: camera.crop for name, camera in self.cameras.items()}
 

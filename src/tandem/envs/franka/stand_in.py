@@ -17,7 +17,7 @@ from tandem.envs.franka.profile import PARAMETERS
 from tandem.envs.http_robot.pictures import Shelf
 from tandem.envs.http_robot.quaternions import from_wire, to_euler
 from tandem.envs.http_robot.scene import Scene
-from tandem.envs.http_robot.stand_in import RESET_S, MainLoop, StandIn, checked_quirks
+from tandem.envs.http_robot.stand_in import MainLoop, StandIn, checked_quirks
 from tandem.envs.isaac.scene import SIM_CROPS
 from tandem.errors import extras_named
 
@@ -170,15 +170,8 @@ def _stream(shelf: Shelf, name: str) -> Iterator[bytes]:
         yield b"--frame\r\nContent-Type: image/jpeg\r\nContent-Length: " + str(len(jpeg)).encode() + b"\r\n\r\n" + jpeg + b"\r\n"
 
 
-def franka_server(
-    scene: Scene,
-    quirks: Iterable[str] = (),
-    host: str = "127.0.0.1",
-    port: int = 0,
-    sim_hz: float = 60.0,
-    reset_s: float = RESET_S,
-    speed: float = 1.0,
-) -> StandIn:
-    loop = MainLoop(scene, SIM_CROPS, checked_quirks(quirks, QUIRKS), sim_hz, reset_s, speed)
+def franka_server(scene: Scene, quirks: Iterable[str] = (), host: str = "127.0.0.1", port: int = 0, **times: float) -> StandIn:
+    """`times`: sim_hz, reset_s and speed of the loop."""
+    loop = MainLoop(scene, SIM_CROPS, checked_quirks(quirks, QUIRKS), **times)
     app, _ = make_app(loop)
     return StandIn(loop, app, host, port)

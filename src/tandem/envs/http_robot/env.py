@@ -83,7 +83,7 @@ class RobotEnv:
     def __init__(self, profile: Profile, driver: Driver) -> None:
         self.profile, self.spec, self.driver, self.arm = profile, profile.spec, driver, driver.arm
         self._layout: ActionLayout = ActionLayout.of(self.spec)
-        self._start_turn = from_euler(np.array(profile.start[3:]))
+        self._start_turn = from_euler(np.array(profile.reset.pose[3:]))
         self._pictures: Pictures | None = None
         self._opening = self.gripper_sent = 1.0
         """The opening that is wanted, and the one that was sent last."""
@@ -99,7 +99,7 @@ class RobotEnv:
         """A seed reaches what the client itself draws; where the objects lie is in the hands of the server or a person."""
         if rows is not None and not list(rows):
             return self._seen()
-        began, within = time.monotonic(), self.profile.reset_within_s
+        began, within = time.monotonic(), self.profile.reset.within_s
         if self._pictures is None:
             self._pictures = self.driver.open_pictures()
         state, opening = self.driver.bring_to_start(began + within, seeds[0] if seeds else None)

@@ -108,7 +108,7 @@ class Preflight:
     def __init__(self, profile: Profile, driver: Driver, checks: Checks, say: Callable[[str], None] = lambda line: None) -> None:
         self._profile, self._driver, self._checks, self._say = profile, driver, checks, say
         self._arm, self._pictures = driver.arm, driver.open_pictures()
-        self.start = np.array(profile.start[:3]), from_euler(np.array(profile.start[3:]))
+        self.start = np.array(profile.reset.pose[:3]), from_euler(np.array(profile.reset.pose[3:]))
         """Position and quaternion w, x, y, z."""
         self._liveliest = {name: 0.0 for name in CHANNELS}
         """The largest value that each channel ever had."""
@@ -218,7 +218,7 @@ class Preflight:
         if axis >= 3:
             size = min(TURN_RAD, 0.8 * self._profile.box.turn_rad[axis - 3])
             return size if size >= LEAST_RAD else 0.0
-        start, box = self._profile.start[axis], self._profile.box
+        start, box = self._profile.reset.pose[axis], self._profile.box
         up, down = min(MOVE_M, 0.9 * (box.high_m[axis] - start)), min(MOVE_M, 0.9 * (start - box.low_m[axis]))
         size = up if up >= down else -down
         return size if abs(size) >= LEAST_M else 0.0

@@ -57,6 +57,20 @@ class TimeProfile:
     """A state or a picture that is not renewed for longer ends the episode without a transition."""
 
 
+class Reset(Protocol):
+    """What every client needs to know of a reset."""
+
+    @property
+    def pose(self) -> tuple[float, ...]:
+        """x, y, z (m), Euler x, y, z (rad) of the tool when an episode begins."""
+        ...
+
+    @property
+    def within_s(self) -> float:
+        """How long it may take."""
+        ...
+
+
 class Profile(Protocol):
     """What every client needs of the profile of its server."""
 
@@ -73,14 +87,7 @@ class Profile(Protocol):
     def time(self) -> TimeProfile: ...
 
     @property
-    def start(self) -> tuple[float, ...]:
-        """x, y, z (m), Euler x, y, z (rad) of the tool when an episode begins."""
-        ...
-
-    @property
-    def reset_within_s(self) -> float:
-        """How long a reset may take."""
-        ...
+    def reset(self) -> Reset: ...
 
     @property
     def crops(self) -> Mapping[str, tuple[float, ...]]:
@@ -184,7 +191,7 @@ def check_common(path: Path, profile: Profile) -> None:
     checks = (
         (len(box.low_m) == 3 == len(box.high_m) and all(np.less(box.low_m, box.high_m)), "[box] needs three low_m below three high_m"),
         (len(box.turn_rad) == 3 and min(box.turn_rad) > 0, "[box] turn_rad needs three angles above 0"),
-        (len(profile.start) == 6, "[reset] pose needs six numbers: x, y, z, Euler x, y, z"),
+        (len(profile.reset.pose) == 6, "[reset] pose needs six numbers: x, y, z, Euler x, y, z"),
         (len(profile.size) == 2 and min(profile.size) > 0, "[cameras] size needs height and width"),
         (all(len(crop) == 4 and 0 <= crop[0] < crop[1] <= 1 and 0 <= crop[2] < crop[3] <= 1 for crop in profile.crops.values()),
          "[cameras] crop needs four shares of the picture: rows from, to, columns from, to"),
@@ -192,8 +199,8 @@ def check_common(path: Path, profile: Profile) -> None:
         (time.control_hz > 0 and time.max_episode_steps > 0 and 0 < time.observe_at < 1 and time.grace_s > 0, "[time]: numbers above 0"),
     )  # fmt: skip
     require(path, checks)
-    inside = np.clip(profile.start[:3], box.low_m, box.high_m)
-    if not np.allclose(inside, profile.start[:3]):
+    inside = np.clip(profile.reset.pose[:3], box.low_m, box.high_m)
+    if not np.allclose(inside, profile.reset.pose[:3]):
         raise ConfigError(f"the profile {path}: [reset] pose is outside of the [box]; the first step would jump to {inside.tolist()}")
 
 

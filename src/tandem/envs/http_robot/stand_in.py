@@ -45,7 +45,9 @@ class MainLoop:
     A pass of the loop takes 1 / `sim_hz` by the clock; the scene moves by `speed` times as much.
     """
 
-    def __init__(self, scene: Scene, crops: Crops, quirks: frozenset[str], sim_hz: float, reset_s: float, speed: float) -> None:
+    def __init__(
+        self, scene: Scene, crops: Crops, quirks: frozenset[str], sim_hz: float = 60.0, reset_s: float = RESET_S, speed: float = 1.0
+    ) -> None:
         self.quirks, self._speed = quirks, speed
         self._scene, self._crops, self._sim_hz, self._reset_s = scene, crops, sim_hz, reset_s / speed
         self._queue: deque[tuple[str, Any]] = deque()

@@ -64,14 +64,6 @@ class Profile:
     time: TimeProfile = field(default_factory=TimeProfile)
 
     @property
-    def start(self) -> tuple[float, ...]:
-        return self.reset.pose
-
-    @property
-    def reset_within_s(self) -> float:
-        return self.reset.within_s
-
-    @property
     def crops(self) -> Mapping[str, tuple[float, ...]]:
         return dict.fromkeys(self.cameras.names, self.cameras.crop)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tandem.envs.http_robot.scene import Scene
-from tandem.envs.http_robot.stand_in import RESET_S, MainLoop, StandIn, checked_quirks
+from tandem.envs.http_robot.stand_in import MainLoop, StandIn, checked_quirks
 from tandem.envs.isaac.scene import ROBOT_CROPS, SIM_CROPS
 from tandem.errors import extras_named
 
@@ -92,16 +92,9 @@ def make_app(loop: MainLoop) -> tuple[Flask, SocketIO]:
     return app, sockets
 
 
-def isaac_server(
-    scene: Scene,
-    quirks: Iterable[str] = (),
-    host: str = "127.0.0.1",
-    port: int = 0,
-    sim_hz: float = 60.0,
-    reset_s: float = RESET_S,
-    speed: float = 1.0,
-) -> StandIn:
+def isaac_server(scene: Scene, quirks: Iterable[str] = (), host: str = "127.0.0.1", port: int = 0, **times: float) -> StandIn:
+    """`times`: sim_hz, reset_s and speed of the loop."""
     chosen = checked_quirks(quirks, QUIRKS)
-    loop = MainLoop(scene, ROBOT_CROPS if "crops" in chosen else SIM_CROPS, chosen, sim_hz, reset_s, speed)
+    loop = MainLoop(scene, ROBOT_CROPS if "crops" in chosen else SIM_CROPS, chosen, **times)
     app, _ = make_app(loop)
     return StandIn(loop, app, host, port)
