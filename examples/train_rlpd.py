@@ -87,7 +87,7 @@ def learner_task(flags: argparse.Namespace) -> str:
 
     spec = read_demos(flags.demo_path[0]).spec
     if spec.task.startswith("isaac:"):
-        return spec.task
+        return f"isaac:{flags.profile}" if flags.profile else spec.task
     return f"isaac:{flags.profile or PROFILES[flags.exp_name]}" if set(spec.observation) >= ISAAC_ENTRIES else flags.exp_name
 
 

@@ -15,8 +15,9 @@ import pytest
 import tandem
 from tandem.data.demos import load_demos, read_demos
 from tandem.data.journal import Journal
+from tandem.envs.http_robot.stand_in import StandIn
 from tandem.envs.isaac.scene import BASE, GEAR
-from tandem.envs.isaac.stand_in import StandIn
+from tandem.envs.isaac.stand_in import isaac_server
 from tandem.envs.registry import make_env, make_expert
 from tandem.programs.actor import DEFAULT_PORT
 from tandem.programs.record import record_demos
@@ -144,7 +145,7 @@ def test_the_seeds_own_lines_train_on_the_users_server(tmp_path: Path, script: s
         if probe.connect_ex(("127.0.0.1", DEFAULT_PORT)) == 0:
             pytest.skip(f"port {DEFAULT_PORT}, which these lines mean, is in use on this machine")
     quirks = ("dead-channels", "gripper-echo", "async-reset")
-    with StandIn(PlainScene(), quirks, reset_s=0.3) as server:
+    with isaac_server(PlainScene(), quirks, reset_s=0.3) as server:
         demo = isaac_pickle(server, tmp_path / "gear_assembly_25_demos.pkl", profile)
         moved = len(server.loop.commands)
         short = () if script == "train_rlpd.py" else ("--pretrain_steps=30",)  # 5,000 take minutes

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from tandem.errors import ConfigError
+from tandem.spec import ROBOT_SERVERS
 
 VARIABLE = "TANDEM_ALLOW_MODULES"
 OPTION = "--allow-module"
@@ -17,7 +18,7 @@ OPTION = "--allow-module"
 
 def code_of(name: str) -> str:
     """The code that an environment or operator of this name would run: a module, or `serve:PYTHON:module`; empty for none of its own."""
-    served_elsewhere = name.startswith(("ws://", "wss://", "isaac+http://", "isaac:"))
+    served_elsewhere = name.startswith(("ws://", "wss://", *(f"{kind}{mark}" for kind in ROBOT_SERVERS for mark in ("+http://", ":"))))
     not_a_class = name.split(":")[0] in ("person", "policy")  # operators that come with Tandem
     return "" if served_elsewhere or not_a_class else name.rpartition(":")[0]
 

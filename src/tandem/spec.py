@@ -263,14 +263,19 @@ class Symmetry:
     action: tuple[int, ...]
 
 
+ROBOT_SERVERS = {"isaac": "gear_assembly", "franka": "gear_lift"}
+"""Robots behind HTTP by the kind of their server (`isaac+http://`, `franka+http://`), and the profile of each if none is named."""
+
+
 def environment_id(task: str) -> str:
     """The environment behind a name, whatever Python or machine runs it: `serve:PYTHON:module:Id` is `module:Id`, with the same data.
 
     A robot's server is known by its profile: `isaac+http://HOST:5001/?profile=gear_lift_1mm` is `isaac:gear_lift_1mm`.
     """
-    if task.startswith(("isaac+http://", "isaac:")):
-        profile = task.partition("?profile=")[2] or "gear_assembly" if "+" in task else task.removeprefix("isaac:")
-        return f"isaac:{profile.rpartition('/')[2].removesuffix('.toml')}"
+    for kind, default in ROBOT_SERVERS.items():
+        if task.startswith((f"{kind}+http://", f"{kind}:")):
+            profile = task.partition("?profile=")[2] or default if "+" in task else task.removeprefix(f"{kind}:")
+            return f"{kind}:{profile.rpartition('/')[2].removesuffix('.toml')}"
     parts = task.split(":", 2)
     return parts[2] if parts[0] == "serve" and len(parts) == 3 else task
 

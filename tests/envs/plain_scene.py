@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from tandem.envs.isaac.quaternions import from_euler, to_wire
-from tandem.envs.isaac.scene import BASE, GEAR, GEAR_HOLE, PICTURE, RESET_POSE, SIZE, SceneState
+from tandem.envs.http_robot.quaternions import from_euler, to_wire
+from tandem.envs.http_robot.scene import SceneState
+from tandem.envs.isaac.scene import BASE, GEAR, GEAR_HOLE, PICTURE, RESET_POSE, SIZE
+from tandem.envs.rotations import quat_conjugate, quat_multiply, quat_to_rotvec, rotvec_to_quat
 
 START = np.array([0.42, 0.0, 0.36])
 """Where a reset throws the tool."""
@@ -12,13 +14,14 @@ TABLE = np.random.default_rng(0).integers(0, 255, (400, 600, 1), np.uint8).repea
 
 
 class PlainScene:
-    def __init__(self, speed: float = 2.0) -> None:
-        self._speed = speed
+    def __init__(self, speed: float = 2.0, home: tuple[float, ...] = RESET_POSE, noise: float = 0.0) -> None:
+        self._speed, self._home, self._noise = speed, np.array(home), noise
+        self._random = np.random.default_rng(0)
         self.reset()
 
     def reset(self) -> None:
-        self.position, self.turn, self.opening = START.copy(), from_euler(np.array([0.0, np.pi, 0.0])), 0.0
-        self._target, self._target_turn, self._wanted = np.array(RESET_POSE[:3]), self.turn, 1.0
+        self.position, self.turn, self.opening = START.copy(), from_euler(self._home[3:]), 0.0
+        self._target, self._target_turn, self._wanted = self._home[:3], self.turn, 1.0
         self.gear = GEAR.copy()
         self._moved = 0.0
 
@@ -40,14 +43,19 @@ class PlainScene:
         if self.opening < 0.5 and near:
             self.gear = self.gear + step
         self.position = self.position + step
-        self.turn = self._target_turn
+        self.turn = quat_multiply(rotvec_to_quat(self._turned(seconds)), self.turn)
         self.opening += float(np.clip(self._wanted - self.opening, -5 * seconds, 5 * seconds))
 
+    def _turned(self, seconds: float) -> np.ndarray:
+        """The rotation of this time, at most 6 rad/s."""
+        left = quat_to_rotvec(quat_multiply(self._target_turn, quat_conjugate(self.turn)))
+        return left * min(1.0, 6.0 * seconds / max(float(np.linalg.norm(left)), 1e-9))
+
     def state(self) -> SceneState:
-        live = np.full(9, 0.1 + self._moved)
-        upright = np.array([0.0, 0.0, 0.0, 1.0])
+        live = np.full(9, 0.1 + self._moved) + self._random.normal(0, self._noise, 9)
+        measured, upright = self.position + self._random.normal(0, self._noise, 3), np.array([0.0, 0.0, 0.0, 1.0])
         return SceneState(
-            np.concatenate([self.position, to_wire(self.turn)]), live[:6], live[:3], live[:3], live, live, np.ones((6, 7)), self.opening,
+            np.concatenate([measured, to_wire(self.turn)]), live[:6], live[:3], live[:3], live, live, np.ones((6, 7)), self.opening,
             np.concatenate([self.gear, upright]), np.concatenate([BASE, upright]),
         )  # fmt: skip
 

@@ -18,15 +18,19 @@ import socketio
 from scipy.spatial.transform import Rotation
 
 from tandem.allowed import code_of
-from tandem.envs.isaac import preflight
-from tandem.envs.isaac.env import IsaacEnv, open_isaac
-from tandem.envs.isaac.findings import TEXTS, in_words, report_text
-from tandem.envs.isaac.preflight import Preflight, Report
-from tandem.envs.isaac.profile import Profile, TimeProfile, profile_names, read_profile
-from tandem.envs.isaac.quaternions import from_euler, from_wire, to_euler, to_wire
+from tandem.envs.http_robot import preflight
+from tandem.envs.http_robot.env import RobotEnv
+from tandem.envs.http_robot.findings import TEXTS, in_words, report_text
+from tandem.envs.http_robot.preflight import Preflight, Report
+from tandem.envs.http_robot.profile import TimeProfile
+from tandem.envs.http_robot.quaternions import from_euler, from_wire, to_euler, to_wire
+from tandem.envs.http_robot.stand_in import StandIn
+from tandem.envs.http_robot.wire import Address, Calls
+from tandem.envs.isaac.checks import IsaacChecks
+from tandem.envs.isaac.env import IsaacDriver, isaac_env, open_isaac
+from tandem.envs.isaac.profile import Profile, profile_names, read_profile
 from tandem.envs.isaac.rewards import Judge
-from tandem.envs.isaac.stand_in import QUIRKS, StandIn
-from tandem.envs.isaac.wire import Address, Calls
+from tandem.envs.isaac.stand_in import QUIRKS, isaac_server
 from tandem.envs.registry import make_batch, make_env, registered, spec_for
 from tandem.envs.rotations import quat_multiply, rotvec_to_quat
 from tandem.envs.task_env import TaskEnv
@@ -41,7 +45,7 @@ from tests.waiting import wait_for
 
 
 def stand_in(*quirks: str, reset_s: float = 0.05) -> StandIn:
-    return StandIn(PlainScene(), quirks, reset_s=reset_s)
+    return isaac_server(PlainScene(), quirks, reset_s=reset_s)
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +59,8 @@ def profile(**times: float) -> Profile:
     return dataclasses.replace(lift, time=dataclasses.replace(TimeProfile(control_hz=50.0, max_episode_steps=6, grace_s=0.6), **times))
 
 
-def opened(server: StandIn, chosen: Profile | None = None) -> IsaacEnv:
-    return IsaacEnv(chosen or profile(), Address.of(f"isaac+{server.address}", "gear_assembly"))
+def opened(server: StandIn, chosen: Profile | None = None) -> RobotEnv:
+    return isaac_env(chosen or profile(), Address.of(f"isaac+{server.address}", "gear_assembly", "isaac"))
 
 
 def rest(env: TaskEnv) -> np.ndarray:
@@ -155,7 +159,7 @@ class TestIsaacEnv(TaskEnvContract):
         return self.made
 
     def halts(self, env: TaskEnv) -> int | None:
-        return self.made.halts
+        return self.made.arm.halts
 
 
 def test_steps_build_on_the_last_command_and_stay_in_the_box(server: StandIn) -> None:
@@ -165,10 +169,10 @@ def test_steps_build_on_the_last_command_and_stay_in_the_box(server: StandIn) ->
     action[0, 2] = -1.0
     for number in range(1, 4):
         step = env.step(action)
-        position, turn = env.commanded or (np.zeros(3), np.zeros(4))
+        position, turn = env.arm.commanded or (np.zeros(3), np.zeros(4))
         assert np.allclose(position, [0.0, -0.4, 0.55 - 0.01 * number]), "on the last command, whatever was measured"
     assert step.executed is not None and np.allclose(step.executed[0], action[0])
-    env.commanded = np.array([0.0, -0.4, 0.413]), turn
+    env.arm.commanded = np.array([0.0, -0.4, 0.413]), turn
     step = env.step(action)
     assert step.executed is not None and np.allclose(step.executed[0, 2], -0.3), "3 mm are left to the floor of the box"
     env.close()
@@ -187,7 +191,7 @@ def test_a_step_after_a_halt_goes_on_from_where_the_arm_stopped() -> None:
             env.step(action)
         env.halt("a test")
         wait_for(lambda: np.allclose(scene._target, scene.position), what="the arm to stand")
-        assert env.commanded is not None and np.linalg.norm(env.commanded[0] - scene.position) < 0.005
+        assert env.arm.commanded is not None and np.linalg.norm(env.arm.commanded[0] - scene.position) < 0.005
         env.step(action)
         assert np.linalg.norm(scene._target - scene.position) < 0.015, "one step of 10 mm, not all that was commanded before"
         env.close()
@@ -200,8 +204,8 @@ def test_an_action_in_the_tools_axes_is_turned_by_the_measured_orientation(serve
     action[0, 0] = 1.0
     before = np.array([0.0, -0.4, 0.55])
     env.step(action)
-    assert env.commanded is not None
-    assert np.allclose(env.commanded[0] - before, [-0.01, 0.0, 0.0]), "the tool points down: its x is the world's -x"
+    assert env.arm.commanded is not None
+    assert np.allclose(env.arm.commanded[0] - before, [-0.01, 0.0, 0.0]), "the tool points down: its x is the world's -x"
     env.close()
 
 
@@ -257,7 +261,7 @@ def test_a_server_that_comes_back_in_time_costs_no_step() -> None:
     with stand_in() as server:
         env = opened(server, profile(max_episode_steps=1000))
         env.reset()
-        calls = env._calls
+        calls = env.arm.calls
         assert calls is not None
         exchange, failures = calls._exchange, iter([True, False, True, False] * 20)
 
@@ -304,7 +308,9 @@ def checked(monkeypatch: pytest.MonkeyPatch, *quirks: str) -> Report:
     monkeypatch.setattr(preflight, "SETTLED_S", 0.15)
     monkeypatch.setattr(preflight, "LOOK_S", 0.3)
     with stand_in(*quirks, reset_s=0.2) as server:
-        look = Preflight(Address.of(f"isaac+{server.address}", "gear_assembly"), read_profile("gear_assembly"))
+        chosen = read_profile("gear_assembly")
+        driver = IsaacDriver(chosen, Address.of(f"isaac+{server.address}", "gear_assembly", "isaac"))
+        look = Preflight(chosen, driver, IsaacChecks(chosen, driver))
         try:
             look.look()
             assert not server.loop.commands and not look.report.moved, "looking moves nothing"
@@ -381,7 +387,7 @@ def test_grippers_absolute_delta_and_three_way(server: StandIn) -> None:
         action = ActionLayout.of(env.spec).rest[None].copy()
         action[0, 6] = column
         env.step(action)
-        assert env._sent == opening, mode
+        assert env.gripper_sent == opening, mode
         env.close()
 
 

@@ -103,6 +103,19 @@ PPO_WARM_UP = 50
 STD_LOW = 0.02
 STD_HIGH = 5.0
 
+# ---- robots behind HTTP: commanded against measured motion
+ROBOT_STALE = 0.1
+"""Share of the steps that command a motion after which no number of the state has changed."""
+ROBOT_WINDOW, ROBOT_WINDOWS = 4, 20
+"""Steps over which a commanded motion is compared with the measured one, and how many such stretches an axis needs to be judged."""
+ROBOT_MAINLY = 0.8
+"""Share of a commanded motion along one axis: the others hardly count."""
+ROBOT_SWAPPED, ROBOT_FLIPPED, ROBOT_DEAD = 0.5, 0.3, 0.05
+"""Measured for commanded motion: along another axis, against it, along none. An arm that follows late, or is pushed, gives 0.2 to 1."""
+ROBOT_LAG, ROBOT_LAG_MOST, ROBOT_LAG_FITS = 4, 10, 0.5
+"""Steps after which the arm follows: that is late, so far it is looked for, and the correlation with what was commanded then."""
+ROBOT_GRIPPER_CHANGES = 5
+
 # ---- demonstrations, by `tandem demos check`
 DEMO_STEPS = 50
 """Steps of a file before its numbers are judged."""

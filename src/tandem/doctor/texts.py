@@ -15,6 +15,7 @@ from typing import Any
 from tandem.doctor import limits
 from tandem.doctor.demo_texts import DEMO_TEXTS
 from tandem.doctor.findings import Bytes, Finding, Seconds, Share
+from tandem.doctor.robot_texts import ROBOT_TEXTS
 from tandem.doctor.text import LANGUAGES as LANGUAGES
 from tandem.doctor.text import Description, Text
 from tandem.doctor.text import Language as Language
@@ -1304,6 +1305,7 @@ TEXTS: dict[str, Text] = {
         ("The event `started` has another version than the installed one.", "`started` 事件里的版本与已安装的版本不同。"),
     ),
     **DEMO_TEXTS,
+    **ROBOT_TEXTS,
 }
 
 

@@ -4,7 +4,7 @@ gear_assembly              one of our tasks (`tandem tasks`)
 Pendulum-v1, module:Id     a Gymnasium environment, or a user's own, in this Python
 serve:PYTHON:module:Id     the same in another Python, as a process that we start
 ws://HOST:PORT             one that somebody serves, here or on another machine (`tandem serve`); wss:// with TLS
-isaac+http://HOST:5001/    the Isaac Sim gear server; `isaac:PROFILE` is the same without a server, for a learner
+isaac+http://HOST:5001/    the Isaac Sim gear server; franka+http://HOST:5000/: hil-serl's; `isaac:PROFILE` needs no server, for a learner
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 
 from tandem.envs.autoreset import AutoresetEnv
 from tandem.envs.foreign import ForeignBatch, GymnasiumEnv, in_environment, make_drawable, own_error
-from tandem.envs.isaac.names import is_isaac
+from tandem.envs.http_robot.names import is_http_robot, server_kind
 from tandem.envs.limits import LimitSettings
 from tandem.envs.served.names import is_served, open_served
 from tandem.envs.served.server import make_environment
@@ -202,7 +202,7 @@ def register_task(
 def registered(name: str) -> Registered | None:
     """What is known of a task; None for an environment of Gymnasium's. `module:name` imports the module, which may register it."""
     module, _, alone = name.rpartition(":")
-    if not module or is_served(name) or is_isaac(name):
+    if not module or is_served(name) or is_http_robot(name):
         return TASKS.get(name)
     with in_environment(name, f"`import {module}`"), contextlib.suppress(ModuleNotFoundError):  # `make_env` reports it
         importlib.import_module(module)
@@ -239,9 +239,9 @@ def make_env(
     if is_served(name):
         _refuse_reward(name, reward)
         return open_served(name, num_envs, render=render, watched=watched)
-    if is_isaac(name):
+    if is_http_robot(name):
         _refuse_reward(name, reward)
-        return _open_isaac(name, num_envs)
+        return _open_http_robot(name, num_envs)
     # an environment that cannot be drawn need not take the argument
     options: dict[str, Any] = {"render_mode": "rgb_array"} if render else {}
 
@@ -298,8 +298,8 @@ def make_batch(
         served = open_served(name, num_envs)
         _refuse_robot(name, served.capabilities.clock == "real", served)
         return AutoresetEnv(served)
-    if is_isaac(name):
-        _refuse_robot(name, True, _open_isaac(name))
+    if is_http_robot(name):
+        _refuse_robot(name, True, _open_http_robot(name))
     env = _gymnasium(name, lambda: ForeignBatch(name, num_envs))
     _refuse_robot(name, env.metadata.get("clock") == "real", env)
     _refuse_reward(name, reward)
@@ -308,10 +308,8 @@ def make_batch(
 
 def make_expert(name: str, seed: int | None = None) -> Expert:
     """The script that can do this task."""
-    if is_isaac(name):
-        from tandem.envs.isaac.expert import LiftExpert  # only recording needs it
-
-        return LiftExpert(name, seed)
+    if is_http_robot(name) and server_kind(name) == "isaac":
+        return _late("isaac.expert:LiftExpert")(name, seed)  # only recording needs it
     entry = registered(name)
     if entry is None or entry.expert is None:
         raise ConfigError(
@@ -343,10 +341,10 @@ def _task(entry: Registered, name: str, reward: Reward | None, practice: Practic
         raise ConfigError(f"task '{name}' is simulated with MuJoCo >= 4.0: {problem}. pip install 'mujoco>=4.0'") from None
 
 
-def _open_isaac(name: str, num_envs: int = 1) -> TaskEnv:
-    from tandem.envs.isaac.env import open_isaac  # only such a robot needs it
-
-    return open_isaac(name, num_envs)
+def _open_http_robot(name: str, num_envs: int = 1) -> TaskEnv:
+    if num_envs != 1:
+        raise ConfigError(f"'{name}' is one robot, got num_envs={num_envs}")
+    return _late(f"{server_kind(name)}.env:open_{server_kind(name)}")(name)  # only such a robot needs it
 
 
 def _refuse_robot(name: str, real: bool, env: Any) -> None:

@@ -12,20 +12,22 @@ import numpy as np
 import tyro
 from PIL import Image
 
-from tandem.envs.isaac.findings import Language, in_words, report_text
-from tandem.envs.isaac.names import SCHEME
-from tandem.envs.isaac.preflight import MOVE_M, TURN_RAD, Preflight, Report
-from tandem.envs.isaac.profile import DEFAULT, Profile, read_profile
-from tandem.envs.isaac.wire import Address, Calls, State
+from tandem.envs.http_robot.findings import Language, in_words, report_text
+from tandem.envs.http_robot.names import WITH_ADDRESS
+from tandem.envs.http_robot.pose_arm import Arm
+from tandem.envs.http_robot.preflight import MOVE_M, TURN_RAD, Report
+from tandem.envs.http_robot.profile import Profile
+from tandem.envs.robot_checks import open_preflight
 from tandem.errors import ConfigError
 from tandem.files import write_atomically
 from tandem.programs.terminal import say
 
 QUESTIONS = {
-    "en": "The scene is reset, then the arm goes to {start} and moves {move:.0f} mm and {turn:.0f} degrees about it along each axis; the "
-    "gripper closes to 0.3 and opens. Is the way free? Type yes: ",
-    "zh": "接下来会复位场景，机械臂移动到 {start}，并沿每个轴运动 {move:.0f} 毫米、旋转 {turn:.0f} 度；"
-    "夹爪合到 0.3 再张开。周围是否安全？输入 yes 继续：",
+    "en": "A simulated scene is reset. Then the arm goes to {start} and moves up to {move:.0f} mm and {turn:.0f} degrees about it along "
+    "each "
+    "axis; the gripper closes and opens. Is the way free? Type yes: ",
+    "zh": "仿真场景会先复位。然后机械臂移动到 {start}，并沿每个轴最多运动 {move:.0f} 毫米、旋转 {turn:.0f} 度；"
+    "夹爪合上再张开。周围是否安全？输入 yes 继续：",
 }
 
 
@@ -45,7 +47,7 @@ def robot(
 
     Args:
         action: `check`: the pre-flight. `limits`: watch where the arm is steered, and print the box around it.
-        address: isaac+http://HOST:5001/, with ?profile=NAME where the profile is not gear_assembly.
+        address: isaac+http://HOST:5001/ or franka+http://HOST:5000/, with ?profile=NAME where the profile is not the default one.
         yes: Move without asking. Otherwise the arm moves after a typed yes.
         look_only: Move nothing.
         language: Language of what is printed: en or zh.
@@ -53,14 +55,12 @@ def robot(
         seconds: How long `limits` watches; Ctrl-C ends it earlier.
         margin_mm: Added to the box of `limits` on each side.
     """
-    if not address.startswith(SCHEME):
-        raise ConfigError(f"`tandem robot {action}` takes {SCHEME}HOST:5001/, got '{address}'")
-    place = Address.of(address, DEFAULT)
-    profile = read_profile(place.profile)
-    if action == "limits":
-        return _watch_box(Calls(place), place.url, seconds, margin_mm / 1e3)
-    preflight = Preflight(place, profile, lambda what: say(f"  {what}"))
+    if not address.startswith(WITH_ADDRESS):
+        raise ConfigError(f"`tandem robot {action}` takes {' or '.join(f'{start}HOST:PORT/' for start in WITH_ADDRESS)}, got '{address}'")
+    profile, driver, preflight = open_preflight(address, lambda what: say(f"  {what}"))
     try:
+        if action == "limits":
+            return _watch_box(driver.arm, seconds, margin_mm / 1e3)
         preflight.look()
         if not look_only and (yes or _allowed(profile, language)):
             preflight.move()
@@ -70,13 +70,13 @@ def robot(
     return int(any(finding.fault for finding in preflight.report.findings))
 
 
-def _watch_box(calls: Calls, url: str, seconds: float, margin: float) -> int:
+def _watch_box(arm: Arm, seconds: float, margin: float) -> int:
     """The box around all positions of the tool that were measured; nothing is commanded."""
     say(f"steer the arm to the corners of what it needs; watching for {seconds:g} s, Ctrl-C ends it")
     low, high, until = np.full(3, np.inf), np.full(3, -np.inf), time.monotonic() + seconds
     with contextlib.suppress(KeyboardInterrupt):
         while time.monotonic() < until:
-            position = State.of(calls.ask("getstate", within=2.0), url).position
+            position = arm.ask(within=2.0).position
             low, high = np.minimum(low, position), np.maximum(high, position)
             time.sleep(0.05)
     wide = 1e3 * (high - low)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tandem.envs.http_robot.quaternions import from_euler, from_wire
+from tandem.envs.http_robot.wire import Address, Calls, State
 from tandem.envs.isaac.profile import DEFAULT, read_profile
-from tandem.envs.isaac.quaternions import from_euler, from_wire
 from tandem.envs.isaac.rewards import Judge
-from tandem.envs.isaac.wire import Address, Calls, State
 from tandem.envs.rotations import quat_conjugate, quat_multiply, quat_to_rotvec, rotate
 from tandem.errors import ConfigError
 from tandem.types import Observation
@@ -24,9 +24,9 @@ class LiftExpert:
     name = "scripted"
 
     def __init__(self, address: str, seed: int | None = None) -> None:
-        place = Address.of(address, DEFAULT)
+        place = Address.of(address, DEFAULT, "isaac")
         self._profile = read_profile(place.profile)
-        if self._profile.reward.kind != "lift" or self._profile.action.gripper == "delta":
+        if self._profile.reward.kind != "lift" or self._profile.action.gripper not in ("absolute", "three-way"):
             raise ConfigError(
                 f"the script of '{address}' can lift, with a gripper that is absolute or three-way; the profile '{place.profile}' is "
                 f"'{self._profile.reward.kind}' with a gripper that is {self._profile.action.gripper}. Record with --operator browser."

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tandem.envs.http_robot.quaternions import from_wire
 from tandem.envs.isaac.profile import RewardProfile
-from tandem.envs.isaac.quaternions import from_wire
 from tandem.envs.rotations import quat_conjugate, rotate
 from tandem.errors import ServedError
 

@@ -6,7 +6,6 @@ contact and friction; Isaac's server makes a fixed joint in its place. The gripp
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import mujoco
@@ -19,7 +18,8 @@ from tandem.envs.gear_assembly.board import meshing_angle
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, NEIGHBOURS, Geometry
 from tandem.envs.gear_pick.scene import describe_scene
 from tandem.envs.gripper import FINGERS, Gripper, GripperSettings
-from tandem.envs.isaac.quaternions import from_euler, from_wire, to_wire
+from tandem.envs.http_robot.quaternions import from_euler, to_wire
+from tandem.envs.http_robot.scene import SceneState
 from tandem.envs.rendering import open_renderer
 from tandem.envs.rotations import quat_conjugate, quat_multiply, quat_to_rotvec, rotate, rotvec_to_quat
 from tandem.envs.surroundings import looking
@@ -46,23 +46,6 @@ SIZE = 128
 SIM_CROPS = {"wrist_1": (0, 720, 280, 1000), "wrist_2": (110, 610, 390, 890)}
 ROBOT_CROPS = {"wrist_1": (150, 450, 350, 1100), "wrist_2": (100, 500, 400, 900)}
 """Rows and columns of the 720 x 1280 picture: of the simulation's config, and those of the real robot that the server loads by mistake."""
-
-
-@dataclass(frozen=True)
-class SceneState:
-    """What the server knows after a pass of its loop."""
-
-    pose: np.ndarray
-    """(7,) x, y, z, quaternion x, y, z, w"""
-    vel: np.ndarray
-    force: np.ndarray
-    torque: np.ndarray
-    q: np.ndarray
-    dq: np.ndarray
-    jacobian: np.ndarray
-    gripper: float
-    gear: np.ndarray
-    base: np.ndarray
 
 
 class GearScene:
@@ -106,16 +89,20 @@ class GearScene:
         """Arm and gear back to the start: `settle` and `go` to `RESET_POSE` follow."""
         model, data = self.model, self._data
         mujoco.mj_resetData(model, data)
-        x, y, yaw = self._random.uniform(-1, 1, 3) * [0.10, 0.035, np.radians(10)] if self._randomize else np.zeros(3)
-        gear = _in_scene(GEAR + np.array([x, y, 0.0]))
-        data.qpos[self._gear_at : self._gear_at + 7] = [*gear, 1, 0, 0, 0]
-        model.body_quat[self._board] = rotvec_to_quat(np.array([0, 0, yaw]))
+        self.place()
         for address, (along_x, along_y) in zip(self._neighbours, NEIGHBOURS, strict=True):
             data.qpos[address] = meshing_angle(0.0, np.arctan2(along_y, along_x))
         self.teleport(np.array([*INITIAL_Q, 0.0, 0.0]))
         self._goal = 1.0
         self.settle(10)
         self.go(np.array(RESET_POSE[:3]), from_euler(np.array(RESET_POSE[3:])))
+
+    def place(self) -> None:
+        """Gear and base at their places, or near them."""
+        x, y, yaw = self._random.uniform(-1, 1, 3) * [0.10, 0.035, np.radians(10)] if self._randomize else np.zeros(3)
+        gear = _in_scene(GEAR + np.array([x, y, 0.0]))
+        self._data.qpos[self._gear_at : self._gear_at + 7] = [*gear, 1, 0, 0, 0]
+        self.model.body_quat[self._board] = rotvec_to_quat(np.array([0, 0, yaw]))
 
     def teleport(self, joints: np.ndarray) -> None:
         """The arm and the fingers (as the server counts them, 0.04 m is open) at these joints, at once."""
@@ -257,10 +244,3 @@ def _in_scene(place: np.ndarray) -> np.ndarray:
 def _largest_positive(quat: np.ndarray) -> np.ndarray:
     """The sign that the server reports: its largest component is positive, so that it jumps on the way."""
     return quat if quat[np.argmax(np.abs(quat))] > 0 else -quat
-
-
-def pose_from_wire(numbers: np.ndarray, swapped: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Position and quaternion w, x, y, z of a command; `swapped` reads x, y, z, w as w, x, y, z."""
-    quat = numbers[3:] if swapped else from_wire(numbers[3:])
-    norm = float(np.linalg.norm(quat))
-    return numbers[:3], quat / norm if norm > 1e-6 else np.array([1.0, 0.0, 0.0, 0.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tandem.envs.isaac.preflight import Finding, Report
+from tandem.envs.http_robot.preflight import Finding, Report
 
 Language = Literal["en", "zh"]
 
@@ -20,10 +20,11 @@ TEXTS: dict[str, tuple[str, str]] = {
         "/getstate 耗时 {ms:.0f} 毫秒，超过控制周期的一半。可能原因：网络慢，或机器过载。",
     ),
     "no-frames": (
-        "No picture arrives of {cameras} ({why}). Likely cause: the server was started with --headless=True, which draws "
-        "nothing, or its --camera_prim_paths have other names. Start it with a window.",
-        "收不到相机 {cameras} 的图像（{why}）。可能原因：服务器以 --headless=True 启动，此时不渲染；或 --camera_prim_paths 中的"
-        "名称不同。请带窗口启动。",
+        "No picture arrives of {cameras} ({why}). Likely cause: Isaac's server was started with --headless=True, which draws "
+        "nothing, or its --camera_prim_paths have other names: start it with a window. For cameras of your own: the kind and source of "
+        "[cameras.NAME] in the profile, a cable, or another program that holds the camera.",
+        "收不到相机 {cameras} 的图像（{why}）。可能原因：Isaac 服务器以 --headless=True 启动，此时不渲染，或 --camera_prim_paths 中的"
+        "名称不同：请带窗口启动。自己的相机：检查配置文件 [cameras.NAME] 的 kind 与 source、线缆，或是否被其他程序占用。",
     ),
     "black-frames": (
         "The pictures of {camera} are black or all of one colour. Likely cause: nothing was rendered yet, the light is off, or "
@@ -41,6 +42,22 @@ TEXTS: dict[str, tuple[str, str]] = {
         "the server's config differs from [reset] pose of the profile, or the reset failed. No further motion was tried.",
         "/reset_scene 之后 {seconds:.0f} 秒内机械臂没有到达 {start}，现在位于 {at}。可能原因：服务器配置的 RESET_POSE 与配置文"
         "件 [reset] pose 不同，或复位失败。之后没有再做任何运动。",
+    ),
+    "start-not-reached": (
+        "The arm was driven to {start} for {seconds:.0f} s and is at {at}. Likely cause: something is in its way, it stopped itself "
+        "(look at "
+        "its light), or the controller is not running. No further motion was tried.",
+        "机械臂被驱动到 {start}，{seconds:.0f} 秒后位于 {at}。可能原因：被物体挡住、自行停止（看指示灯），或控制器没有运行。之后没有再做"
+        "任何"
+        "运动。",
+    ),
+    "strayed": (
+        "The arm was told to stay where it is and moved by {moved} and {degrees:.0f} degrees: the server takes poses otherwise than it "
+        "reports "
+        "them. Its controller was stopped (/stopimp), and no further motion was tried.",
+        "命令机械臂停在原处，它却移动了 {moved}、转动了 {degrees:.0f} 度：服务器理解位姿的方式与它报告的不同。控制器已停止（/stopimp），"
+        "之后"
+        "没有再做任何运动。",
     ),
     "slow-loop": (
         "The server made {hz:.1f} new states a second while the arm moved; the control rate is {wanted:g} Hz, so some steps "
@@ -87,8 +104,8 @@ TEXTS: dict[str, tuple[str, str]] = {
         "复位之后都会发送一次。",
     ),
     "gripper-dead": (
-        "The gripper was sent to 0.30 and is at {got:.2f} after 3 s: it does not follow.",
-        "夹爪命令为 0.30，3 秒之后仍为 {got:.2f}：夹爪没有跟随。",
+        "The gripper was sent to {sent:.2f} and is at {got:.2f} after 3 s: it does not follow.",
+        "夹爪命令为 {sent:.2f}，3 秒之后仍为 {got:.2f}：夹爪没有跟随。",
     ),
     "dead-channels": (
         "Always zero, also while the arm moved: {channels}. Nothing can be learned from them, and no limit on force can hold. "

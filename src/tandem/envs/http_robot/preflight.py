@@ -6,18 +6,18 @@ always zero, a gripper that only repeats its command and a picture that is stret
 
 from __future__ import annotations
 
-import io
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from PIL import Image
 
-from tandem.envs.isaac.profile import Profile
-from tandem.envs.isaac.quaternions import angle_between, from_euler, from_wire, to_wire
-from tandem.envs.isaac.wire import Address, Calls, Pictures, State
+from tandem.envs.http_robot.env import Driver
+from tandem.envs.http_robot.pictures import pixels
+from tandem.envs.http_robot.profile import Profile
+from tandem.envs.http_robot.quaternions import angle_between, from_euler, from_wire, to_wire
+from tandem.envs.http_robot.wire import State
 from tandem.envs.rotations import quat_conjugate, quat_multiply, quat_to_rotvec, rotvec_to_quat
 from tandem.errors import ServedError
 
@@ -31,9 +31,13 @@ WRONG_SIZE = 0.25
 """A motion whose size is off by a larger share is reported."""
 STRETCHED = 0.45, 1.2
 """Vertical over horizontal motion in a picture. Square pixels of an upright camera give 0.5 to 1, by how far it is tilted."""
+LEAST_M, LEAST_RAD = 0.004, 0.02
+"""An axis with less room than this in the box is not tried."""
 DARK, FLAT = 8.0, 2.0
 """Mean brightness and spread, of 255, below which a picture shows nothing."""
 CHANNELS = ("vel", "force", "torque", "q", "dq", "jacobian")
+UNSAFE = {"reset-not-seen", "start-not-reached", "strayed"}
+"""After one of these findings nothing is moved any more."""
 AXES = ("x", "y", "z", "rotation x", "rotation y", "rotation z")
 
 
@@ -67,18 +71,49 @@ class Report:
         return {finding.code for finding in self.findings}
 
 
+class Checks(Protocol):
+    """What differs between the servers while they are checked."""
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """Objects that the server must report."""
+        ...
+
+    @property
+    def judges_pictures(self) -> bool:
+        """The server crops the pictures, so that what they show says whether it does so rightly."""
+        ...
+
+    @property
+    def opening(self) -> float:
+        """Where the fingers are sent, and then back to open; negative: there is no gripper."""
+        ...
+
+    def go(self, position: np.ndarray, turn: np.ndarray) -> None:
+        """Drive there, at a speed that the robot is made for."""
+        ...
+
+    def restart(self, preflight: Preflight) -> float:
+        """Reset, and see whether it is done. Returns how many new states the server had in a second while the arm moved."""
+        ...
+
+    def end(self) -> None:
+        """Leave the robot as an episode would find it."""
+        ...
+
+
 class Preflight:
     """One look at a server; `look` moves nothing, `move` does."""
 
-    def __init__(self, address: Address, profile: Profile, say: Callable[[str], None] = lambda line: None) -> None:
-        self._profile, self._url, self._say = profile, address.url, say
-        self._calls = Calls(address)
-        self._pictures = Pictures(address.url) if profile.cameras.names else None
-        self._start = np.array(profile.reset.pose[:3]), from_euler(np.array(profile.reset.pose[3:]))
+    def __init__(self, profile: Profile, driver: Driver, checks: Checks, say: Callable[[str], None] = lambda line: None) -> None:
+        self._profile, self._driver, self._checks, self._say = profile, driver, checks, say
+        self._arm, self._pictures = driver.arm, driver.open_pictures()
+        self.start = np.array(profile.reset.pose[:3]), from_euler(np.array(profile.reset.pose[3:]))
+        """Position and quaternion w, x, y, z."""
         self._liveliest = {name: 0.0 for name in CHANNELS}
         """The largest value that each channel ever had."""
         self._settled_s = SETTLED_S
-        self.report = Report(address.url, profile.name)
+        self.report = Report(driver.arm.name, profile.name)
 
     def close(self) -> None:
         if self._pictures is not None:
@@ -87,17 +122,17 @@ class Preflight:
     # ---- without a motion
 
     def look(self) -> None:
-        self._calls.ask("getstate", within=CONNECT_S)
+        self._driver.wait_for_server(CONNECT_S)
         times, until = [], time.monotonic() + LOOK_S
         while time.monotonic() < until:
             began = time.monotonic()
-            state = self._ask()
+            state = self.ask()
             times.append(time.monotonic() - began)
             time.sleep(0.02)
         figures = self.report.figures
         figures["/getstate"] = f"{1e3 * np.median(times):.1f} ms, 99 %: {1e3 * np.percentile(times, 99):.1f} ms"
-        figures["tool"] = f"{_mm(state.position)}"
-        for name in (self._profile.reward.gear, self._profile.reward.base):
+        figures["tool"] = f"{mm(state.position)}"
+        for name in self._checks.objects:
             if not isinstance(state.objects, dict) or name not in state.objects:
                 self.report.find("no-object", True, name=name)
         if np.percentile(times, 90) > 0.5 / self._profile.time.control_hz:
@@ -107,12 +142,12 @@ class Preflight:
     def _look_at_cameras(self) -> None:
         if self._pictures is None:
             return
-        began = time.monotonic()
-        self._pictures.wait(self._profile.cameras.names, began, 3.0)
-        missing = [name for name in self._profile.cameras.names if self._pictures.newest(name) is None]
+        names, shelf = tuple(self._profile.crops), self._pictures.shelf
+        shelf.wait(names, time.monotonic(), 3.0)
+        missing = [name for name in names if shelf.newest(name) is None]
         if missing:
             self.report.find("no-frames", True, cameras=", ".join(missing), why=self._pictures.problem)
-        for name in set(self._profile.cameras.names) - set(missing):
+        for name in sorted(set(names) - set(missing)):
             picture = self._picture(name)
             self.report.pictures[name] = picture
             brightness, spread = float(picture.mean()), float(picture.std())
@@ -125,9 +160,10 @@ class Preflight:
     def move(self) -> None:
         self.report.moved = True
         try:
-            self._reset()
-            self._check_orientation()
-            if not {"reset-not-seen"} & self.report.codes:
+            self._say("reset")
+            self._check_rate(self._checks.restart(self))
+            if not self.report.codes & UNSAFE:
+                self._check_orientation()
                 self._check_axes()
                 self._check_gripper()
         finally:
@@ -136,32 +172,6 @@ class Preflight:
         if dead:
             self.report.find("dead-channels", False, channels=", ".join(dead))
 
-    def _reset(self) -> None:
-        """Reset the scene from a place away from the start, and see whether and when it is done."""
-        self._say("reset")
-        position, turn = self._start
-        self._go(position - np.array([0.0, 0.0, 0.1]), turn)
-        before = self._settled()
-        began = time.monotonic()
-        self._calls.post("reset_scene", within=self._profile.reset.within_s)
-        answered = time.monotonic()
-        state = self._ask()
-        if np.linalg.norm(state.position - before.position) < 0.01:
-            self.report.find("async-reset", False)
-        changes, last, moving_s, first = 0, state.position, 0.0, answered
-        while np.linalg.norm(state.position - position) > self._profile.reset.within_m:
-            if time.monotonic() - answered > self._profile.reset.within_s:
-                self.report.find("reset-not-seen", True, seconds=self._profile.reset.within_s, at=_mm(state.position), start=_mm(position))
-                return
-            time.sleep(0.01)
-            at, state = time.monotonic(), self._ask()
-            if not np.array_equal(state.position, last):
-                moving_s = at - first if changes else 0.0
-                first = first if changes else at
-                changes, last = changes + 1, state.position
-        self.report.figures["reset"] = f"{answered - began:.1f} s + {time.monotonic() - answered:.1f} s"
-        self._check_rate((changes - 1) / moving_s if moving_s > 0 else np.inf)
-
     def _check_rate(self, hz: float) -> None:
         self.report.figures["new states"] = f"{hz:.0f} / s" if np.isfinite(hz) else "-"
         self._settled_s = max(SETTLED_S, 8 / hz)
@@ -169,10 +179,11 @@ class Preflight:
             self.report.find("slow-loop", True, hz=hz, wanted=self._profile.time.control_hz)
 
     def _check_orientation(self) -> None:
-        position, turn = self._start
-        self._go(position, turn)
-        self._calls.post("move_gripper", {"gripper_pos": 1.0}, within=1.0)
-        state = self._settled()
+        position, turn = self.start
+        self.go(position, turn)
+        if self._checks.opening >= 0:
+            self._driver.grip(1.0, within=1.0)
+        state = self.settled()
         measured = from_wire(state.quaternion)
         off = angle_between(measured, turn)
         self.report.figures["orientation"] = f"{np.degrees(off):.1f} deg"
@@ -188,31 +199,44 @@ class Preflight:
         shifts: dict[str, list[np.ndarray]] = {}
         for axis, name in enumerate(AXES):
             self._say(name)
-            step = MOVE_M if axis < 3 else TURN_RAD
+            step = self._room(axis)
+            if not step:
+                self.report.figures[name] = "-"
+                continue
             moved, seen = self._move_along(axis, step)
-            if np.abs(moved - np.eye(3)[axis % 3] * step).max() > WRONG_SIZE * step:  # once more: a busy server may have stood for a moment
-                time.sleep(1.0)
+            if np.abs(moved - np.eye(3)[axis % 3] * step).max() > WRONG_SIZE * abs(step):
+                time.sleep(1.0)  # and once more: a busy server may have stood for a moment
                 moved, seen = self._move_along(axis, step)
             self._judge_axis(axis, name, step, moved)
             for camera, shift in seen.items() if axis < 2 else ():
                 shifts.setdefault(camera, []).append(shift)
-        for camera, found in shifts.items():
+        for camera, found in shifts.items() if self._checks.judges_pictures else ():
             self._judge_camera(camera, found)
+
+    def _room(self, axis: int) -> float:
+        """How far to go along or about an axis, with its sign; 0: the box leaves no room."""
+        if axis >= 3:
+            size = min(TURN_RAD, 0.8 * self._profile.box.turn_rad[axis - 3])
+            return size if size >= LEAST_RAD else 0.0
+        start, box = self._profile.reset.pose[axis], self._profile.box
+        up, down = min(MOVE_M, 0.9 * (box.high_m[axis] - start)), min(MOVE_M, 0.9 * (start - box.low_m[axis]))
+        size = up if up >= down else -down
+        return size if abs(size) >= LEAST_M else 0.0
 
     def _move_along(self, axis: int, step: float) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """From the start along or about an axis and back: the measured motion, and how far the pictures moved (pixels)."""
-        (position, turn), along = self._start, np.eye(3)[axis % 3] * step
-        before, seen = self._settled(), self._all_pictures()
+        (position, turn), along = self.start, np.eye(3)[axis % 3] * step
+        before, seen = self.settled(), self._all_pictures()
         began = time.monotonic()
         if axis < 3:
-            self._go(position + along, turn)
+            self.go(position + along, turn)
         else:
-            self._go(position, quat_multiply(rotvec_to_quat(along), turn))
-        after = self._settled()
+            self.go(position, quat_multiply(rotvec_to_quat(along), turn))
+        after = self.settled()
         later = self._all_pictures(newer_than=began) if axis < 2 else {}
         shifts = {camera: shift_between(seen[camera], picture) for camera, picture in later.items() if camera in seen}
-        self._go(position, turn)
-        self._settled()
+        self.go(position, turn)
+        self.settled()
         return after.position - before.position if axis < 3 else _turned(before, after), shifts
 
     def _judge_axis(self, axis: int, name: str, step: float, moved: np.ndarray) -> None:
@@ -221,15 +245,15 @@ class Preflight:
         values = {"axis": name, "sent": f"{factor * step:.1f} {unit}", "got": ", ".join(f"{factor * part:.1f}" for part in moved)}
         self.report.figures[name] = f"{factor * step:.1f} -> {values['got']} {unit}"
         main = int(np.argmax(np.abs(moved)))
-        if size < 0.3 * step:
+        if size < 0.3 * abs(step):
             self.report.find("axis-dead", True, **values)
         elif main != expected:
             if axis < 3 or "quat-swap" not in self.report.codes:
                 self.report.find("axis-swapped", True, other=AXES[main + 3 * (axis >= 3)], **values)
-        elif moved[expected] < 0:
+        elif moved[expected] * step < 0:
             self.report.find("flipped-axis", True, **values)
-        elif abs(size / step - 1) > WRONG_SIZE:
-            self.report.find("axis-size", True, share=size / step, **values)
+        elif abs(size / abs(step) - 1) > WRONG_SIZE:
+            self.report.find("axis-size", True, share=size / abs(step), **values)
 
     def _judge_camera(self, name: str, shifts: list[np.ndarray]) -> None:
         """Horizontal and vertical motion in the picture for one of the tool along x and along y."""
@@ -243,67 +267,71 @@ class Preflight:
             self.report.find("crops", True, camera=name, ratio=ratio)
 
     def _check_gripper(self) -> None:
+        wanted = self._checks.opening
+        if wanted < 0:
+            return
         self._say("gripper")
-        self._settled()
-        before = self._ask().gripper
-        self._calls.post("move_gripper", {"gripper_pos": 0.3}, within=1.0)
-        at_once = self._ask().gripper
+        self.settled()
+        before = self.ask().gripper
+        if abs(before - wanted) < 0.1:  # it is there already: see whether it opens
+            self._driver.grip(wanted, within=1.0)
+            wanted = 1.0
+        self._driver.grip(wanted, within=1.0)
+        at_once = self.ask().gripper
         until = time.monotonic() + 3.0
-        while abs(self._ask().gripper - 0.3) > 0.05 and time.monotonic() < until:
+        while abs((after := self.ask().gripper) - wanted) > 0.05 and time.monotonic() < until:
             time.sleep(0.05)
-        after = self._ask().gripper
-        self.report.figures["gripper"] = f"{before:.2f} -> {after:.2f} (0.30)"
-        if at_once == 0.3:
+        self.report.figures["gripper"] = f"{before:.2f} -> {after:.2f} ({wanted:.2f})"
+        if at_once == wanted and before != wanted:
             self.report.find("gripper-echo", False)
         elif abs(after - before) < 0.1:
-            self.report.find("gripper-dead", True, got=after)
-        self._calls.post("move_gripper", {"gripper_pos": 1.0}, within=1.0)
+            self.report.find("gripper-dead", True, sent=wanted, got=after)
+        self._driver.grip(1.0, within=1.0)
 
     # ---- the server
 
-    def _go(self, position: np.ndarray, turn: np.ndarray) -> None:
-        inside = np.clip(position, self._profile.box.low_m, self._profile.box.high_m)
-        self._calls.post("pose", {"arr": np.concatenate([inside, to_wire(turn)]).astype(np.float32).tolist()}, within=1.0)
+    def go(self, position: np.ndarray, turn: np.ndarray) -> None:
+        self._checks.go(np.clip(position, self._profile.box.low_m, self._profile.box.high_m), turn)
 
-    def _ask(self) -> State:
-        state = State.of(self._calls.ask("getstate", within=2.0), self._url)
+    def ask(self) -> State:
+        """The state; what was ever alive in it is remembered."""
+        state = self._arm.ask(within=2.0)
         for name in CHANNELS:
             values = np.array(state.raw.get(name, 0.0), float)
             self._liveliest[name] = max(self._liveliest[name], float(np.abs(values).max(initial=0.0)))
         return state
 
-    def _settled(self) -> State:
+    def settled(self) -> State:
         """The state once the arm does not move any more, or after `SETTLE_S`."""
         began = still_since = time.monotonic()
-        last = state = self._ask()
+        last = state = self.ask()
         while time.monotonic() - still_since < self._settled_s and time.monotonic() - began < SETTLE_S:
             time.sleep(0.02)
-            state = self._ask()
+            state = self.ask()
             if np.abs(state.position - last.position).max() > 2e-4 or angle_between(state.quaternion, last.quaternion) > 3e-3:
                 last, still_since = state, time.monotonic()
         return state
 
     def _stop(self) -> None:
         try:
-            self._go(*self._start)
+            if not self.report.codes & UNSAFE:
+                self.go(*self.start)
+                self._checks.end()
         except ServedError as problem:
             self._say(str(problem))
 
     def _all_pictures(self, newer_than: float = 0.0) -> dict[str, np.ndarray]:
         if self._pictures is None:
             return {}
+        names, shelf = tuple(self._profile.crops), self._pictures.shelf
         if newer_than:
-            self._pictures.wait(self._profile.cameras.names, time.monotonic(), 1.0)
-        return {name: self._picture(name) for name in self._profile.cameras.names if self._pictures.newest(name) is not None}
+            shelf.wait(names, time.monotonic(), 1.0)
+        return {name: self._picture(name) for name in names if shelf.newest(name) is not None}
 
     def _picture(self, name: str) -> np.ndarray:
-        frame = self._pictures.newest(name) if self._pictures is not None else None
+        frame = self._pictures.shelf.newest(name) if self._pictures is not None else None
         assert frame is not None
-        try:
-            with Image.open(io.BytesIO(frame.jpeg), formats=["JPEG"]) as picture:
-                return np.array(picture.convert("RGB"))
-        except OSError as problem:
-            raise ServedError(f"the camera '{name}' of {self._url} sent a picture that cannot be read: {problem}") from None
+        return pixels(name, frame)
 
 
 def _turned(before: State, after: State) -> np.ndarray:
@@ -311,7 +339,8 @@ def _turned(before: State, after: State) -> np.ndarray:
     return quat_to_rotvec(quat_multiply(from_wire(after.quaternion), quat_conjugate(from_wire(before.quaternion))))
 
 
-def _mm(position: np.ndarray) -> str:
+def mm(position: np.ndarray) -> str:
+    """In words, for a report."""
     return "(" + ", ".join(f"{1e3 * number:.0f}" for number in position) + ") mm"
 
 

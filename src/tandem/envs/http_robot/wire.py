@@ -1,16 +1,13 @@
-"""The two connections to the server: HTTP calls, each with a deadline, and pictures that it pushes over Socket.IO.
+"""HTTP calls to a robot's server, each with a deadline, and what /getstate answers.
 
-The server closes the connection after every answer, so each call opens one. A call that fails is tried again until its deadline: a pose is
-absolute and a question changes nothing, so that asking twice does no harm.
+Isaac's server closes the connection after every answer, so each call opens one. A call that fails is tried again until its deadline: a pose
+is absolute and a question changes nothing, so that asking twice does no harm. A call that does harm when it is made twice is made `once`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import socket
-import threading
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -19,11 +16,11 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from tandem.envs.deadline import seconds_left
-from tandem.errors import ConfigError, ServedError, extras_named
+from tandem.errors import ConfigError, ServedError
 
 MAX_BYTES = 4 * 2**20
 """Of an answer or a picture."""
-_RETRY_S = 0.02
+RETRY_S = 0.02
 _DUMMY = (0.5, 0.0, 0.5)
 """The position that the server reports before its first update."""
 
@@ -42,7 +39,7 @@ class Address:
         return f"http://{host}:{self.port}/"
 
     @classmethod
-    def of(cls, name: str, default_profile: str, scheme: str = "isaac") -> Address:
+    def of(cls, name: str, default_profile: str, scheme: str) -> Address:
         """`isaac+http://HOST:PORT/` with maybe `?profile=NAME`."""
         parts = urlsplit(name.removeprefix(f"{scheme}+"))
         try:
@@ -70,8 +67,8 @@ class Calls:
         self.retries = 0
         """Calls that were made again because a connection failed."""
 
-    def post(self, path: str, body: Any = None, *, within: float) -> bytes:
-        """The body of the answer."""
+    def post(self, path: str, body: Any = None, *, within: float, once: bool = False) -> bytes:
+        """The body of the answer. `once`: not again when the connection fails."""
         until, latest = time.monotonic() + within, "no answer"
         data = b"" if body is None else json.dumps(body).encode()
         while time.monotonic() < until:
@@ -81,8 +78,10 @@ class Calls:
                 latest = f"no answer to /{path} within {within:g} s"
             except OSError as problem:
                 latest = problem.strerror or str(problem) or type(problem).__name__
+            if once:
+                break
             self.retries += 1
-            time.sleep(min(_RETRY_S, max(0.0, until - time.monotonic())))
+            time.sleep(min(RETRY_S, max(0.0, until - time.monotonic())))
         raise ServedError(
             f"the robot's server at {self._address.url} did not answer /{path} within {within:g} s ({latest}). Is it running, is the "
             f"address right, is its main loop busy?"
@@ -159,87 +158,3 @@ class State:
     def started(self) -> bool:
         """Not the values from before the first update."""
         return not np.allclose(self.position, _DUMMY)
-
-
-@dataclass(frozen=True)
-class Frame:
-    number: int
-    """Counts the pictures of this camera since the connection was made."""
-    at: float
-    """When it arrived, by the monotonic clock; the server sends no time."""
-    jpeg: bytes
-
-
-class Pictures:
-    """The newest picture of each camera, received in a thread of its own; it comes back by itself when the connection breaks."""
-
-    def __init__(self, url: str) -> None:
-        with extras_named("pictures of a robot's server"):
-            import socketio
-        self._url, self._frames, self._problem = url, dict[str, Frame](), "not connected yet"
-        self._changed, self._closed = threading.Condition(), threading.Event()
-        self._client = socketio.AsyncClient(reconnection=False)
-        self._client.on("image", self._receive)
-        self._client.on("disconnect", self._disconnected)
-        self.connections = 0
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._stay()), name="pictures", daemon=True)
-        self._thread.start()
-
-    def newest(self, name: str) -> Frame | None:
-        return self._frames.get(name)
-
-    def names(self) -> list[str]:
-        return sorted(self._frames)
-
-    def wait(self, names: tuple[str, ...], since: float, within: float) -> dict[str, Frame]:
-        """A picture of each of these cameras that arrived after `since`; fewer if they do not come in time."""
-
-        def fresh() -> dict[str, Frame]:
-            return {name: frame for name in names if (frame := self._frames.get(name)) is not None and frame.at > since}
-
-        with self._changed:
-            self._changed.wait_for(lambda: len(fresh()) == len(names), max(0.0, within))
-            return fresh()
-
-    @property
-    def problem(self) -> str:
-        """Why nothing arrives, as far as it is known."""
-        return self._problem
-
-    def _receive(self, data: Any) -> None:
-        if not isinstance(data, bytes) or not 2 <= len(data) <= MAX_BYTES or len(data) <= 1 + data[0]:
-            return
-        name = data[1 : 1 + data[0]].decode(errors="replace")
-        with self._changed:
-            before = self._frames.get(name)
-            if before is None and len(self._frames) >= 32:
-                return
-            self._frames[name] = Frame(1 if before is None else before.number + 1, time.monotonic(), data[1 + data[0] :])
-            self._changed.notify_all()
-
-    async def _stay(self) -> None:
-        while not self._closed.is_set():
-            self._broken = asyncio.Event()  # `client.wait` would sleep for a second after the connection broke
-            try:
-                await asyncio.wait_for(self._client.connect(self._url, transports=["websocket", "polling"], wait_timeout=2), 5)
-                self.connections += 1
-                self._problem = "connected, and no picture arrived"
-                await self._until_closed(self._broken)
-                self._problem = "the Socket.IO connection broke"
-            except Exception as problem:  # aiohttp, engineio and socketio each have their own
-                self._problem = f"no Socket.IO connection: {str(problem) or type(problem).__name__}"
-            with contextlib.suppress(Exception):
-                await asyncio.wait_for(self._client.disconnect(), 0.5)
-            await asyncio.sleep(_RETRY_S)
-
-    async def _disconnected(self, *_: object) -> None:
-        self._broken.set()
-
-    async def _until_closed(self, broken: asyncio.Event) -> None:
-        while not (self._closed.is_set() or broken.is_set()):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(broken.wait(), 0.1)
-
-    def close(self) -> None:
-        self._closed.set()
-        self._thread.join(5)
