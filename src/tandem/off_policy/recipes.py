@@ -104,6 +104,11 @@ def gear_pick() -> TrainConfig:
     )
 
 
+def gear_pick_pixels() -> TrainConfig:
+    """The same by eye; as `gear_assembly_pixels` it does not start from a clone."""
+    return dataclasses.replace(gear_pick(), clone_steps=0, critic_steps=0, eval_period=2000, eval_episodes=50, max_minutes=55)
+
+
 RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "default": default,
     "fitted": fitted,
@@ -113,6 +118,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "gear_assembly_pixels": gear_assembly_pixels,
     "gear_assembly_pixels_moved": gear_assembly_pixels,
     **{f"{task}{mode}": gear_pick for task in ("gear_pick_assembly", "gear_lift") for mode in ("", "_delta", "_threeway")},
+    **{f"gear_pick_assembly_pixels{mode}": gear_pick_pixels for mode in ("", "_threeway")},
 }
 
 
