@@ -4,8 +4,8 @@
 
 Each seed does what `tandem train gear_pick_assembly_threeway --scripted-demos 25` does: hil-serl's hybrid agent, the arm by SAC and the
 gripper by a grasp critic. The first seed also trains a continuous gripper (`gear_pick_assembly`), the hybrid agent without the penalty of
-opening and closing, and a clone. With `--pixels` every seed learns from cameras alone, and nothing else is trained. Every success rate is measured on 100 episodes with separate seeds; for those that fail the table says
-how far they came.
+opening and closing, and a clone. With `--pixels` every seed learns from cameras, and nothing else is trained. Every success rate is
+measured on 100 episodes with separate seeds; for those that fail the table says how far they came.
 """
 
 from __future__ import annotations

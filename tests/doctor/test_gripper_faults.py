@@ -35,12 +35,6 @@ def told(step: Transition, choice: float) -> np.ndarray:
     return np.array([*step.action[:3], choice], np.float32)
 
 
-def ends_every(steps: int, step: Transition, *, terminated: bool) -> dict[str, bool]:
-    """No success, and an end at every so many steps of an episode's own count."""
-    last = step.step % steps == steps - 1
-    return {"success": False, "terminated": last and terminated, "truncated": last and not terminated}
-
-
 def named(run: Path) -> dict[str, dict]:
     return {finding["name"]: finding for finding in findings(run)}
 
@@ -89,10 +83,10 @@ def test_grasps_that_slip_and_the_stage_at_which_episodes_end(hand: Path, tmp_pa
 
     def lose(number: int, step: Transition) -> Transition:
         held = step.episode % 2 == 0
-        choice = CLOSE if step.step % 8 < 2 else OPEN if opens and step.step % 8 == 7 else HOLD
-        place = np.array([2.0 if held else 0.0, 0, 0], np.float32)
-        seen = {**step.observation, "tcp_position": place}
-        return dataclasses.replace(step, observation=seen, action=told(step, choice), **ends_every(8, step, terminated=held))
+        choice = CLOSE if step.step < 2 else OPEN if opens and step.last else HOLD
+        seen = {**step.observation, "tcp_position": np.array([2.0 if held else 0.0, 0, 0], np.float32)}
+        end = {"terminated": step.last and held, "truncated": step.last and not held, "success": False}
+        return dataclasses.replace(step, observation=seen, action=told(step, choice), **end)
 
     edit_steps(run, lose)
     found = named(run)["grasp_slips"]

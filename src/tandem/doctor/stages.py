@@ -34,7 +34,7 @@ class Ended:
 
 
 def ended_episodes(records: Records) -> list[Ended]:
-    """Of the newest part of the journal; none where the task has no stages."""
+    """The episodes that ended in the newest part of the journal; none where the task has no stages."""
     entry = known_task(records.task)
     if records.journal is None or entry is None or entry.stages is None:
         return []

@@ -57,7 +57,7 @@ class Choices:
         return np.setdiff1d(np.arange(action_dim), self.columns)
 
     def order(self, action_dim: int) -> np.ndarray:
-        """Of the columns [axes, choices] one beside the other: where each column of the action is."""
+        """Where each column of the action is among the columns [axes, choices] beside each other."""
         return np.argsort(np.concatenate([self.axes(action_dim), np.array(self.columns, int)]))
 
     def joined(self, axes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
