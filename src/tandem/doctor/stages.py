@@ -15,7 +15,7 @@ from tandem.types import Transition
 
 @dataclass(frozen=True)
 class Ended:
-    """The last steps of an episode that ended."""
+    """An episode that ended, as far as it is known."""
 
     steps: list[Transition]
     stage: str
@@ -47,10 +47,10 @@ def ended_episodes(records: Records) -> list[Ended]:
     found = []
     for episode in episodes.values():
         last = episode[-limits.LAST_STEPS :]
-        if last[-1].last:
+        if episode[-1].last:
             names = last[0].observation
             furthest = int(stages.of({name: np.stack([step.observation[name] for step in last]) for name in names}).max())
-            found.append(Ended(last, stages.names[furthest], furthest >= stages.held))
+            found.append(Ended(episode, stages.names[furthest], furthest >= stages.held))
     return found
 
 

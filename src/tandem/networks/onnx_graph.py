@@ -242,18 +242,36 @@ def _choices(graph: Graph, parameters: Parameters, seen: str) -> str | None:
     """The discrete parts of the action, `(batch, parts)`: the place in the table with the highest mean value; None without such parts."""
     if "grasp/sizes" not in parameters:
         return None
-    members, total = len(parameters["grasp/head/bias"]), ""
-    for member in range(members):
+    said = []
+    for member in range(len(parameters["grasp/head/bias"])):
         mark = f"grasp/{member}/"
         learned = {name: array for name, array in parameters.items() if name.startswith(("grasp/trunk/", "grasp/head/"))}
         own = {name.replace("grasp/", mark, 1): array[member] for name, array in learned.items()}
         h = _trunk(graph, own | {"activation": parameters["activation"]}, seen, mark)
-        values = graph.node("Gemm", h, *graph.weights(own, f"{mark}head"))
-        total = graph.node("Add", total, values) if total else values
-    mean = graph.node("Div", total, graph.number("grasp/members", members), output=VALUES)
+        said.append(graph.node("Gemm", h, *graph.weights(own, f"{mark}head")))
+    worth = _worth(graph, parameters, said)
     sizes = parameters["grasp/sizes"].tolist()
     table = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=-1)
-    return graph.node("Gather", graph.number("grasp/choices", table), graph.node("ArgMax", mean, axis=1, keepdims=0), axis=0)
+    return graph.node("Gather", graph.number("grasp/choices", table), graph.node("ArgMax", worth, axis=1, keepdims=0), axis=0)
+
+
+def _worth(graph: Graph, parameters: Parameters, said: list[str]) -> str:
+    """The mean of what the members say, less the doubt about the advantage over rest (`NumpyHybrid.values`)."""
+    members, doubt = graph.number("grasp/members", len(said)), float(parameters.get("grasp/doubt", 0.0))
+
+    def mean(tensors: list[str], output: str | None = None) -> str:
+        total = tensors[0]
+        for tensor in tensors[1:]:
+            total = graph.node("Add", total, tensor)
+        return graph.node("Div", total, members, output=output)
+
+    if not doubt:
+        return mean(said, output=VALUES)
+    better = [graph.node("Sub", values, graph.columns(values, int(parameters["grasp/rest"]), 1)) for values in said]
+    middle = mean(better)
+    apart = [graph.node("Sub", values, middle) for values in better]
+    spread = graph.node("Sqrt", mean([graph.node("Mul", values, values) for values in apart]))
+    return graph.node("Sub", mean(said), graph.node("Mul", graph.number("grasp/doubt", doubt), spread), output=VALUES)
 
 
 def _likeliest(graph: Graph, parameters: Parameters, choices: Choices, h: str) -> str:

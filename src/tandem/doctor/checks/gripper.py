@@ -119,4 +119,9 @@ def _closing(records: Records, column: int) -> float | None:
 
 def _told_to_open(records: Records, episode: Ended) -> bool:
     """Whether the gripper was told something new in the last steps of the episode."""
-    return any(_changes(records, episode.steps[-limits.LAST_STEPS :], column) for column, _ in _grippers(records))
+    for column, _ in _grippers(records):
+        told = _commands(records, episode.steps, column)
+        new = np.isfinite(told[1:]) & (told[1:] != told[:-1])  # also where the command before it is not known
+        if new[-limits.LAST_STEPS :].any():
+            return True
+    return False
