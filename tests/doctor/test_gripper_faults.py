@@ -28,7 +28,7 @@ def hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run on `reach` with a gripper; its task is registered for all tests here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(registry.TASKS, "grasp", registry.Registered(Grasp, "a test", stages=lambda: Stages(STAGES, stage, held=2)))
-        yield short_run(tmp_path_factory.mktemp("hand") / "run", task="grasp")
+        yield short_run(tmp_path_factory.mktemp("hand") / "run", task="grasp", max_steps=100)
 
 
 def told(step: Transition, choice: float) -> np.ndarray:

@@ -1063,10 +1063,10 @@ TEXTS: dict[str, Text] = {
             ),
         ),
         (
-            "The choices are worth nearly the same to the grasp critic, or opening and closing costs nothing.",
-            "对抓取 critic 来说各个选择价值几乎相同，或者开合没有代价。",
+            "The choices are worth nearly the same to the grasp critics, so that rounding and noise decide; or opening and closing costs nothing.",
+            "对抓取 critic 来说各个选择价值几乎相同，由误差和噪声决定；或者开合没有代价。",
         ),
-        "tandem train {task} --grasp-penalty 0.05",
+        "tandem train {task} --grasp-doubt 2",
         (
             f"More than {limits.CHATTER:g} changes in 100 of the newest steps, of at least {limits.ENOUGH_STEPS}. An absolute axis counts as open or closed beyond a third of its range.",
             f"最近至少 {limits.ENOUGH_STEPS} 步里，每 100 步改变超过 {limits.CHATTER:g} 次。绝对轴超过其范围的三分之一时才算张开或闭合。",
