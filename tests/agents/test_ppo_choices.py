@@ -14,6 +14,7 @@ from tandem.agents.packing import Samples, Sequences
 from tandem.agents.ppo import PPO
 from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.recurrent_ppo import RecurrentPPO
+from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError
 from tandem.networks import categorical
 from tandem.networks.choices import Choices
@@ -36,7 +37,8 @@ RANDOM = np.random.default_rng(0)
 
 
 def some_logits() -> tuple[np.ndarray, np.ndarray]:
-    return RANDOM.normal(0, 1.5, (2, 50, CHOICES.total)).astype(np.float32)
+    old, new = RANDOM.normal(0, 1.5, (2, 50, CHOICES.total)).astype(np.float32)
+    return old, new
 
 
 def probabilities(logits: np.ndarray) -> list[np.ndarray]:
@@ -146,4 +148,4 @@ def test_a_run_learns_judges_and_exports_a_policy_with_choices(tmp_path: Path) -
     drawn = policy.sample(observations, policy.begin(rows), np.random.default_rng(0))[0]
     assert set(drawn[:, 3].tolist()) == {0.0, 1.0, 2.0}, "PPO's choices have probabilities"
     with pytest.raises(ConfigError, match="grasp critic by what they are worth"):
-        starting_policy(tmp_path / "run", spec, None, 0, print)  # pyright: ignore[reportArgumentType]
+        starting_policy(tmp_path / "run", spec, SACConfig(), 0, print)

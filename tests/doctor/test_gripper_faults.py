@@ -1,7 +1,9 @@
 """Faults of a gripper that is learned, injected into a short real run: the doctor names each, and says where episodes end."""
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +26,7 @@ def stage(observation: Observation) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def hand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A run on `reach` with a gripper; its task is registered for all tests here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(registry.TASKS, "grasp", registry.Registered(Grasp, "a test", stages=lambda: Stages(STAGES, stage, held=2)))
@@ -35,7 +37,7 @@ def told(step: Transition, choice: float) -> np.ndarray:
     return np.array([*step.action[:3], choice], np.float32)
 
 
-def named(run: Path) -> dict[str, dict]:
+def named(run: Path) -> dict[str, dict[str, Any]]:
     return {finding["name"]: finding for finding in findings(run)}
 
 

@@ -26,7 +26,7 @@ from tandem.envs.gear_assembly.pixels import CAMERAS as ON_THE_HAND
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL
 from tandem.envs.gear_pick.expert import PickCorrector, PickExpert, pick_distance
 from tandem.envs.gear_pick.scene import describe_scene
-from tandem.envs.gear_pick.task import CONTROL, HZ, GearPick, pick_limits_of
+from tandem.envs.gear_pick.task import CONTROL, GearPick, pick_limits_of
 from tandem.envs.gripper import Mode
 from tandem.envs.limits import LimitSettings
 from tandem.envs.surroundings import add_camera, looking
@@ -73,7 +73,7 @@ class GearPickPixels(Task):
             **{name: dataclasses.replace(known[name], role="privileged") for name in _TAUGHT},
         }  # fmt: skip
         task = pick.spec.task.replace("gear_pick_assembly", "gear_pick_assembly_pixels")
-        self.spec = dataclasses.replace(pick.spec, task=task, observation=entries, control_hz=HZ)
+        self.spec = dataclasses.replace(pick.spec, task=task, observation=entries)
 
     def build(self) -> mujoco.MjModel:
         pick = self.pick
