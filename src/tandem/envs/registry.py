@@ -66,10 +66,10 @@ class Registered:
     """What that stand-in does when it helps, if not what the expert does."""
     limits: Callable[[], LimitSettings] = LimitSettings
     """Makes the limits of a robot that does this task, unless a file says otherwise."""
-    stages: Callable[[], Stages] | None = None
-    """How far an episode has come; None where nobody named the stages."""
     practice: bool = False
     """Whether there are easier episodes, and other physics, to practise with (`Practice`)."""
+    stages: Callable[[], Stages] | None = None
+    """How far an episode has come; None where nobody named the stages."""
 
 
 def _late(place: str, *first: Any) -> Callable[..., Any]:
