@@ -1,9 +1,10 @@
-"""Does PPO learn the gear assembly from scratch, and in how many steps compared with RLPD?
+"""Does PPO learn a gear task from scratch, and in how many steps compared with RLPD?
 
-    python -m benchmarks.ppo_gear [--seed 0] [--quick] [--json] [--runs FOLDER] [--rlpd RUN]
+    python -m benchmarks.ppo_gear [--task gear_assembly] [--seed 0] [--quick] [--json] [--runs FOLDER] [--rlpd RUN]
 
 `tandem ppo gear_assembly`: no demonstrations, a dense reward of named terms, a curriculum; at most 3.3 million steps, the budget of
-Isaac Lab's Factory task. It is evaluated like RLPD: on the sparse task, with 100 episodes on separate seeds.
+Isaac Lab's Factory task. It is evaluated like RLPD: on the sparse task, with 100 episodes on separate seeds. `--task gear_lift` picks a
+gear up from the table, with a gripper that is one more axis; with `--task gear_lift_threeway` it is a choice.
 
 * `success`: success rate of the best policy on those episodes, deterministic.
 * `steps_to_90`: simulation steps until the first evaluation of at least 90 % (50 episodes each).
@@ -32,25 +33,30 @@ from tandem.on_policy.run import train_ppo
 from tandem.programs.record import record_demos
 from tandem.runs.display import Display
 
-TASK = "gear_assembly"
 BUDGET = 3_300_000
 TARGETS = {"success": (">=", 0.9), "steps": ("<=", BUDGET)}
-PICTURE = Path(__file__).parents[1] / "docs" / "images" / "ppo_gear.png"
+PICTURES = Path(__file__).parents[1] / "docs" / "images"
 
 
-def rlpd_run(folder: Path, display: Display) -> Path:
+def rlpd_run(task: str, folder: Path, display: Display) -> Path:
     """Train RLPD as `make train` does."""
-    demos = record_demos(make_env(TASK), make_expert(TASK, 0), 25, folder / "demos", 0)
-    train(replace(RECIPES[TASK](), task=TASK, demos=(demos,)), folder / "rlpd", display)
+    demos = record_demos(make_env(task), make_expert(task, 0), 25, folder / "demos", 0)
+    train(replace(RECIPES[task](), task=task, demos=(demos,)), folder / "rlpd", display)
     return folder / "rlpd"
 
 
 def main(
-    seed: int = 0, quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_ppo_gear"), rlpd: Path | None = None
+    task: str = "gear_assembly",
+    seed: int = 0,
+    quick: bool = False,
+    json: bool = False,
+    runs: Path = Path("runs/benchmark_ppo_gear"),
+    rlpd: Path | None = None,
 ) -> None:
-    """PPO on the gear assembly.
+    """PPO on a gear task.
 
     Args:
+        task: A task that PPO has a preset for.
         seed: Random seed of the run.
         quick: Ten iterations and no picture, to check that it works.
         json: One JSON object instead of the table.
@@ -58,7 +64,7 @@ def main(
         rlpd: A finished RLPD run for the plot. Default: train one.
     """
     folder, display = runs / time.strftime("%Y-%m-%d_%H-%M-%S"), Display("quiet" if json else "lines")
-    config = replace(PRESETS[TASK](), task=TASK, seed=seed)
+    config = replace(PRESETS[task](), task=task, seed=seed)
     config = replace(config, max_iterations=10 if quick else BUDGET // config.samples)
     if quick:
         config = replace(config, eval_period=5, final_episodes=10)
@@ -81,8 +87,8 @@ def main(
     for name, value in report.figures.items():
         report.row(name, f"{value:,.3g}" if value < 1000 else f"{value:,.0f}")
     if not quick:
-        other = rlpd or rlpd_run(folder, display)
-        success_curves([("PPO, from scratch", folder / "ppo"), ("RLPD, 25 demonstrations", other)], PICTURE)
+        other, picture = rlpd or rlpd_run(task, folder, display), "ppo_gear" if task == "gear_assembly" else f"ppo_{task}"
+        success_curves([("PPO, from scratch", folder / "ppo"), ("RLPD, 25 demonstrations", other)], PICTURES / f"{picture}.png")
     report.show(json)
     if not json:
         print(f"this machine: {gflops:.0f} GFLOP/s; runs in {folder}")

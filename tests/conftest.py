@@ -18,7 +18,7 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # tests start.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # for the few that are optimised: a quarter less time to compile
-OPTIMISED = ("agents/test_ppo.py", "agents/test_recurrent_ppo.py", "on_policy")
+OPTIMISED = ("agents/test_ppo.py", "agents/test_ppo_choices.py", "agents/test_recurrent_ppo.py", "on_policy")
 """Tests that compare results to the last bit, where XLA's optimisations decide it, and tests that compute for longer than they compile."""
 LONG = (
     # packages of others, installed into virtual environments
@@ -59,6 +59,7 @@ SLOW = (
     "envs/test_isaac.py",
     "envs/test_franka.py",
     "programs/test_lerobot.py::test_a_client_moves_and_halts_it_through_tandem_serve",
+    "envs/test_gear_pick_pixels.py",
     "envs/test_gear_pixels.py",
     "off_policy/test_eyes.py",
     "envs/test_registry.py::test_foreign_and_served_environments_need_no_mujoco",
@@ -67,6 +68,7 @@ SLOW = (
     "data/test_journal.py::test_a_killed_writer_loses_nothing_that_was_committed",
     "doctor/test_doctor_command.py",
     "doctor/test_robots.py::test_the_quirks_of_a_server_are_found_in_the_steps_of_a_run",
+    "doctor/test_gripper_faults.py",
     "doctor/test_live_faults.py",
     "doctor/test_recorded_faults.py",
     "faults",
@@ -111,6 +113,7 @@ SLOW = (
     "agents/test_bc.py",
     "agents/test_grasp.py",
     "agents/test_ppo.py",
+    "agents/test_ppo_choices.py",
     "agents/test_recurrent_ppo.py",
     "agents/test_sac.py",
     "agents/test_seeing.py",

@@ -1,4 +1,4 @@
-"""Tasks that no learner here can learn: `reach` with a discrete gripper, or with a camera. Registered for the length of a test."""
+"""Odd tasks: `reach` with a discrete gripper that does nothing, or with a camera. Registered for the length of a test."""
 
 import dataclasses
 from collections.abc import Iterator

@@ -23,7 +23,6 @@ LEARNERS = ("RLPD --sync", "RLPD", "PPO", "cloning")
 @pytest.mark.parametrize(
     ("learner", "task", "says"),
     [
-        ("PPO", "grasp", "discrete part 'gripper'"),
         # RLPD and cloning would encode it, but not of this size; PPO does not learn from pictures
         *(
             (learner, "pictured", r"the image 'wrist' has the shape \(8, 8, 3\)|entry 'wrist' of 'pictured': its role is 'image'")

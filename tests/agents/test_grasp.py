@@ -143,6 +143,36 @@ def test_the_policy_without_jax_does_the_same() -> None:
     assert policy.mode(x[0]).shape == (3,)
 
 
+DOUBTING = dataclasses.replace(GRASP, config=dataclasses.replace(CONFIG, grasp_doubt=1.0), rest=1)
+
+
+def test_what_the_members_disagree_about_is_left_as_it_is() -> None:
+    """Opening is better than rest by 0.1 in the mean: of members that say so both, and of members that say 0.5 and -0.3."""
+    agreeing, apart = np.array([[[0.0, 0.2, 0.31]], [[0.0, 0.4, 0.49]]]), np.array([[[0.0, 0.2, 0.7]], [[0.0, 0.4, 0.1]]])
+    for said, chosen in ((agreeing, 2), (apart, 1)):
+        worth = np.asarray(DOUBTING._worth(jnp.asarray(said)))
+        assert worth.argmax(axis=1) == [chosen]
+        np.testing.assert_allclose(worth[0, 1], 0.3, atol=1e-6)  # rest is worth what the members say in the mean
+        assert np.asarray(GRASP._worth(jnp.asarray(said))).argmax(axis=1) == [2], "without doubts the mean decides"
+    np.testing.assert_allclose(np.asarray(DOUBTING._worth(jnp.asarray(apart)))[0, 2], 0.4 - 0.4, atol=1e-6)  # mean 0.4, std of 0.5 and -0.3
+
+
+def test_doubt_is_in_the_target_and_in_the_policy_without_jax() -> None:
+    state, _ = HYBRID.update(HYBRID.init(1), hybrid_batch())
+    assert state.grasp is not None
+    policy = NumpyHybrid(HYBRID.exploring_parameters(state) | DOUBTING.parameters(state.grasp.members))
+    x = np.random.default_rng(0).standard_normal((64, 5)).astype(np.float32)
+    said = values(state.grasp.members, x)
+    np.testing.assert_allclose(policy.values(x), DOUBTING._worth(jnp.asarray(said)), atol=1e-5)
+    np.testing.assert_array_equal(policy.mode(x)[:, 2], policy.values(x).argmax(axis=1))
+    assert np.mean(policy.mode(x)[:, 2] == 1) > np.mean(said.mean(axis=0).argmax(axis=1) == 1), "rest more often"
+    batch = first(hybrid_batch(seed=9))
+    best = policy.values(batch.next_observations).argmax(axis=1)
+    next_q = values(state.grasp.target, batch.next_observations)[:, np.arange(32), best].min(axis=0)
+    expected = np.clip(batch.rewards - 0.1 * batch.switches + 0.9 * batch.masks * next_q, -1.0, 1.0)
+    np.testing.assert_allclose(DOUBTING._target(state.grasp, batch, jnp.asarray(batch.next_observations)), expected, atol=1e-5)
+
+
 def test_exploration_tries_near_ties_and_any_choice_only_where_it_is_told_to() -> None:
     drawing = dataclasses.replace(GRASP, config=dataclasses.replace(CONFIG, grasp_temperature=0.5))
     x = np.tile(np.random.default_rng(0).standard_normal(5).astype(np.float32), (4000, 1))

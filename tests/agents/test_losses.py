@@ -82,6 +82,14 @@ def test_the_distance_from_corrections_by_hand_counts_corrected_rows_alone() -> 
     assert float(losses.imitation_loss(a, shown, jnp.zeros(3))) == 0.0
 
 
+def test_the_entropy_that_the_temperature_aims_at_is_that_of_rows_that_are_not_imitated() -> None:
+    """A batch of two demonstrations at -9 nats and two own steps at -3."""
+    log_pi = jnp.array([9.0, 9.0, 2.0, 4.0])
+    assert float(losses.own_entropy(log_pi, jnp.array([0.5, 0.5, 0.0, 0.0]))) == -3.0
+    assert float(losses.own_entropy(log_pi, None)) == float(losses.own_entropy(log_pi, jnp.zeros(4))) == -6.0
+    assert float(losses.own_entropy(log_pi, jnp.ones(4))) == -6.0, "where there are no others, all count"
+
+
 def test_shapes_that_would_broadcast_silently_are_refused() -> None:
     # (batch, 1) against (batch,) would make a (batch, batch) target
     with pytest.raises(AssertionError):

@@ -240,6 +240,18 @@ def test_weights_of_0_imitate_nothing_and_bounds_that_are_not_known_bound_nothin
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
+def test_the_temperature_sees_the_entropy_of_rows_that_are_not_imitated() -> None:
+    """The same update with one half of the rows imitated, then the other: together they have the entropy of all rows."""
+    batch = batch_of()
+    first = np.zeros_like(batch.masks)
+    first[:, : first.shape[1] // 2] = 1e-9  # too little to move the actor
+    entropies = [
+        float(AGENT.update(AGENT.init(0), batch._replace(imitation=weights))[1]["actor/entropy"])
+        for weights in (first, 1e-9 - first, np.zeros_like(first))
+    ]
+    assert abs(entropies[0] - entropies[1]) > 1e-3 and np.mean(entropies[:2]) == pytest.approx(entropies[2], abs=1e-4)
+
+
 def test_targets_are_at_least_the_return_that_followed() -> None:
     batch = batch_of()
     _, info = AGENT.update(AGENT.init(0), batch._replace(bounds=np.full_like(batch.masks, 0.75)))

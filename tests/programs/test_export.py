@@ -126,10 +126,10 @@ def test_a_file_does_what_the_policy_does_in_jax(kind: str) -> None:
     assert compare(policy, snapshot, SPEC, probes(snapshot, SPEC)) < 20 * TOLERANCE
 
 
-@pytest.mark.parametrize(("columns", "sizes"), [((4,), (3,)), ((1, 3), (3, 3))])
-def test_a_file_makes_the_choices_of_the_grasp_critic(columns: tuple[int, ...], sizes: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("columns", "sizes", "doubt"), [((4,), (3,), 0.5), ((1, 3), (3, 3), 0.0)])
+def test_a_file_makes_the_choices_of_the_grasp_critic(columns: tuple[int, ...], sizes: tuple[int, ...], doubt: float) -> None:
     """One gripper behind the four axes, and two between them: each choice is in its own column."""
-    config = SACConfig(hidden=(16, 16), grasp_ensemble_size=2, grasp_epsilon=0.5)
+    config = SACConfig(hidden=(16, 16), grasp_ensemble_size=2, grasp_epsilon=0.5, grasp_doubt=doubt)
     parts: list[ActionPart] = [Continuous(f"axis{i}", 1, scale=0.01) for i in range(4 + len(columns))]
     for column, size in zip(columns, sizes, strict=True):
         parts[column] = Discrete(f"gripper{column}", tuple("abc"[:size]), rest=1)

@@ -2,7 +2,7 @@
 
 hil-serl's hybrid agent is SAC for the arm and a DQN for the gripper, which share the data and nothing else:
 
-    g    = argmax over choices of the mean of the members' Q(s, g)                 what it does
+    g    = argmax over choices of the members' mean Q(s, g) - d · std of Q(s, g) - Q(s, rest)      what it does; d: `grasp_doubt`
     y    = r - p·k + γ · mask · minᵢ Q'ᵢ(s', g'),  g' the choice of the newest networks at s'   double DQN (van Hasselt et al. 2016)
     y    = max(y, G - p·K)                                     where the return G that followed is known (`return_bound`)
     L_Q  = mean over members and batch of (Qᵢ(s, g) - y)²
@@ -11,6 +11,9 @@ hil-serl's hybrid agent is SAC for the arm and a DQN for the gripper, which shar
 k counts the parts that were told something new, K does so to the end of the episode, and p is `grasp_penalty`. It is not in the arm's
 critics: they would learn that approaching a gear, which leads to closing, costs something. Over n steps r, k and mask are sums
 and products, as for the arm. Several discrete parts are one table: two grippers with three choices each have nine.
+
+A hand decides at every step, and few decisions matter: one wrong opening in a hundred steps loses what is held. Where the members see
+different advantages over rest (the choice that changes nothing), they do not know, and rest is taken. A single member has no doubts.
 
 L_I holds back what was not shown: nobody demonstrates opening the hand on the way, so nothing else says that it is bad before it was
 tried. The value of what was shown is not moved by it. The moving average that acts in the place of the newest networks
@@ -79,6 +82,8 @@ class GraspCritic:
     """Columns of the action that are choices."""
     sizes: tuple[int, ...]
     """How many choices each of them has."""
+    rest: int = 0
+    """The place in the table where no part changes anything."""
     return_range: tuple[float, float] | None = None
 
     def init(self, key: Array) -> GraspState:
@@ -128,13 +133,19 @@ class GraspCritic:
 
     def _target(self, state: GraspState, batch: Batch, next_s: Array) -> Array:
         penalty, discount = self.config.grasp_penalty, float(self.config.discount)
-        best = _values(state.members, next_s).mean(axis=0).argmax(axis=1)
+        best = self._worth(_values(state.members, next_s)).argmax(axis=1)
         next_qs = _of(_values(state.target, next_s), best)
         bounds = None if batch.bounds is None else jnp.asarray(batch.bounds) - penalty * jnp.asarray(batch.switches_ahead)
         low, high = self.return_range or (-np.inf, np.inf)
         low -= penalty / (1 - discount) if discount < 1 else np.inf  # the most that opening and closing can cost
         r = jnp.asarray(batch.rewards) - penalty * jnp.asarray(batch.switches)
         return td_target(r, jnp.asarray(batch.masks), next_qs, discount, return_range=(low, high), bounds=bounds)
+
+    def _worth(self, qs: Array) -> Array:
+        """What choices are compared by, `(batch, choices)`: the mean of the members, less the doubt about the advantage over rest."""
+        if not self.config.grasp_doubt:
+            return qs.mean(axis=0)
+        return qs.mean(axis=0) - self.config.grasp_doubt * (qs - qs[:, :, self.rest, None]).std(axis=0)
 
     @property
     def _margin(self) -> float:
@@ -148,13 +159,15 @@ class GraspCritic:
         settings = {
             "columns": np.array(self.columns, np.int32),
             "sizes": np.array(self.sizes, np.int32),
+            "rest": np.array(self.rest, np.int32),
+            "doubt": np.array(self.config.grasp_doubt, np.float32),
             "exploration": np.array([self.config.grasp_epsilon, self.config.grasp_temperature], np.float32),
         }
         return {f"{PREFIX}{name}": array for name, array in (to_arrays(members) | settings).items()}
 
     def from_parameters(self, state: GraspState, parameters: Mapping[str, np.ndarray]) -> GraspState:
         """The same state with the networks that `parameters` gave away; a policy that has none leaves them as they are."""
-        names = [name for name in parameters if name.startswith(PREFIX) and name.split("/")[1] not in ("columns", "sizes", "exploration")]
+        names = [name for name in parameters if name.startswith((f"{PREFIX}trunk/", f"{PREFIX}head/"))]
         if not names:
             return state
         members = from_arrays(state.members, {name.removeprefix(PREFIX): parameters[name] for name in names}, "the policy's grasp critic")

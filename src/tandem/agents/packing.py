@@ -11,6 +11,7 @@ The algorithm (`ppo.py`) speaks of samples and networks. Three things here make 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import jax
@@ -47,11 +48,22 @@ class PolicyOutputs(NamedTuple):
     """Outputs of policy and value network for a batch of observations."""
 
     mean: Numbers
-    """(batch, action_dim)"""
+    """(batch, axes)"""
     std: Numbers
-    """(batch, action_dim)"""
+    """(batch, axes)"""
     value: Numbers
     """(batch,)"""
+    logits: Numbers | None = None
+    """(batch, choices of all discrete parts); None for an action of axes alone"""
+
+
+class Widths(NamedTuple):
+    """How many numbers of a sample are what."""
+
+    observation: int
+    action: int
+    axes: int
+    choices: int
 
 
 class Samples(NamedTuple):
@@ -60,7 +72,7 @@ class Samples(NamedTuple):
     observations: Numbers
     """(batch, observation_dim), normalised"""
     actions: Numbers
-    """(batch, action_dim) as they were drawn, before clipping"""
+    """(batch, action_dim) as they were drawn, before clipping; a choice by its number"""
     old: PolicyOutputs
     """Outputs of the networks before this update."""
     advantages: Numbers
@@ -100,15 +112,16 @@ def pack_samples(samples: Samples) -> Array:
     old = samples.old
     assert old.value.shape == samples.advantages.shape == samples.returns.shape, "one number per sample"
     single = jnp.stack([old.value, samples.returns], axis=1)
-    return jnp.concatenate([samples.observations, samples.actions, old.mean, old.std, single], axis=1)
+    logits = () if old.logits is None else (old.logits,)
+    return jnp.concatenate([samples.observations, samples.actions, old.mean, old.std, *logits, single], axis=1)
 
 
-def unpack_samples(rows: Array, advantages: Array, observation_dim: int, action_dim: int) -> Samples:
+def unpack_samples(rows: Array, advantages: Array, widths: Widths) -> Samples:
     """The samples that `pack_samples` packed, with their advantages."""
-    a, d = action_dim, observation_dim
-    observations, actions, mean, std, rest = jnp.split(rows, [d, d + a, d + 2 * a, d + 3 * a], axis=1)
+    ends = list(accumulate((widths.observation, widths.action, widths.axes, widths.axes, widths.choices)))
+    observations, actions, mean, std, logits, rest = jnp.split(rows, ends, axis=1)
     value, returns = rest.T
-    return Samples(observations, actions, PolicyOutputs(mean, std, value), advantages, returns)
+    return Samples(observations, actions, PolicyOutputs(mean, std, value, logits if widths.choices else None), advantages, returns)
 
 
 def chunk_rows(rows: int, steps: int = 1) -> int:

@@ -31,6 +31,7 @@ from tandem.agents.packing import (
     PPOState,
     Samples,
     Sequences,
+    Widths,
     chunk_rows,
     chunked_gradient,
     flatten_state,
@@ -42,14 +43,15 @@ from tandem.agents.ppo_config import PPOConfig
 from tandem.agents.ppo_losses import adapted_learning_rate, clipped_surrogate, clipped_value_loss
 from tandem.agents.saved import from_arrays
 from tandem.agents.symmetry import Mirror, with_symmetry
-from tandem.networks import gaussian
+from tandem.networks import categorical, gaussian
+from tandem.networks.choices import NONE, Choices
 from tandem.networks.gaussian import Gaussian
 from tandem.networks.mlp import ACTIVATIONS, Hidden, Regressor
 from tandem.networks.numpy_gaussian import NumpyGaussian
 
 Act = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-"""(normalised observations (N, D), standard normal noise (N, action_dim), hidden state (N, size)) -> (actions as drawn, not clipped, new
-hidden state). Without recurrent layers the hidden state has size 0."""
+"""(normalised observations (N, D), standard normal noise (N, action_dim), hidden state (N, size)) -> (actions as drawn, not clipped, a
+choice by its number; new hidden state). Without recurrent layers the hidden state has size 0."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,17 @@ class PPO:
     """Columns that the value network sees. It may see more than the policy: acting does not need it."""
     mirror: Mirror | None = None
     """The task's symmetry, if it is used."""
+    choices: Choices = NONE
+    """The discrete parts of the action: columns of it that hold the number of a choice."""
+
+    @property
+    def axes(self) -> int:
+        """Columns of the action that are not choices."""
+        return self.action_dim - len(self.choices.columns)
+
+    @property
+    def widths(self) -> Widths:
+        return Widths(self.observation_dim, self.action_dim, self.axes, self.choices.total)
 
     @property
     def memory_sizes(self) -> tuple[int, int]:
@@ -100,11 +113,12 @@ class PPO:
         actor = Gaussian(
             actor_key,
             actor_inputs,
-            self.action_dim,
+            self.axes,
             actor_hidden,
             init_std=config.init_std,
             std_type=config.std_type,
             std_range=config.std_range,
+            choices=self.choices.total,
         )
         return actor, Regressor(critic_key, critic_inputs, critic_hidden)
 
@@ -117,8 +131,16 @@ class PPO:
     @partial(jax.jit, static_argnames="self")
     def act(self, actor: Any, observations: Array, noise: Array, memory: Array) -> tuple[Array, Array]:
         """Actions `(rows, action_dim)` as drawn during training, not clipped, and the new hidden state."""
-        mean, std = actor(self.policy_inputs(observations))
-        return mean + std * noise, memory
+        return self.drawn(actor.outputs(self.policy_inputs(observations)), noise), memory
+
+    def drawn(self, outputs: tuple[Array, Array, Array | None], noise: Array) -> Array:
+        """Actions of these means, stds and logits. A choice is drawn by where its noise lies in the normal distribution."""
+        mean, std, logits = outputs
+        if logits is None:
+            return mean + std * noise
+        chosen = categorical.drawn(self.choices, logits, jax.scipy.special.ndtr(noise[:, np.array(self.choices.columns)]))
+        both = jnp.concatenate([mean + std * noise[:, self.choices.axes(self.action_dim)], chosen], axis=1)
+        return both[:, self.choices.order(self.action_dim)]
 
     def make_act(self, state: PPOState, with_numpy: bool) -> Act:
         """The current policy as a function, for the collector."""
@@ -135,8 +157,7 @@ class PPO:
         policy = NumpyGaussian(self.policy_parameters(state, *self.no_normaliser))
 
         def act(x: np.ndarray, noise: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            mean, std = policy.gaussian(x)
-            return mean + std * noise, memory
+            return policy.drawn(policy.outputs(x), noise), memory
 
         return act
 
@@ -244,7 +265,7 @@ class PPO:
         return adapted_learning_rate(rate, kl, config.desired_kl, high=high, low=low, factor=factor, bounds=bounds)
 
     def _loss(self, networks: Any, chunk: MiniBatch) -> tuple[Array, Info]:
-        samples = unpack_samples(chunk.rows, chunk.advantages, self.observation_dim, self.action_dim)
+        samples = unpack_samples(chunk.rows, chunk.advantages, self.widths)
         if self.mirror is not None:
             return with_symmetry(self.config, self.mirror, samples, lambda x: self._forward(networks, x), self.loss)
         return self.loss(samples, self._forward(networks, samples.observations))
@@ -252,28 +273,42 @@ class PPO:
     def loss(self, samples: Samples, new: PolicyOutputs) -> tuple[Array, Info]:
         """PPO's loss for the networks' new outputs on these samples, and its metrics."""
         config, old = self.config, samples.old
-        log_ratio = gaussian.log_ratio(samples.actions, old.mean, old.std, new.mean, new.std)
+        log_ratio, entropy, kl = self._compared(samples.actions, old, new)
         surrogate, ratio = clipped_surrogate(log_ratio, samples.advantages, config.clip_param)
         value = clipped_value_loss(new.value, old.value, samples.returns, config.clip_param if config.use_clipped_value_loss else None)
-        entropy = gaussian.entropy(new.std).mean()
         info = {
             "Loss/surrogate": surrogate,
             "Loss/value": value,
             "Loss/entropy": entropy,
-            "Policy/kl": gaussian.kl(old.mean, old.std, new.mean, new.std).mean(),
+            "Policy/kl": kl,
             "Policy/clip_fraction": (jnp.abs(ratio - 1) > config.clip_param).mean(),
             "Policy/first_ratio_error": jnp.abs(ratio - 1).max(),
-            "Policy/mean_std": new.std.mean(),
+            **({"Policy/mean_std": new.std.mean()} if self.axes else {}),
         }
         return surrogate + config.value_loss_coef * value - config.entropy_coef * entropy, info
 
+    def _compared(self, actions: Array, old: PolicyOutputs, new: PolicyOutputs) -> tuple[Array, Array, Array]:
+        """log of new over old density of the actions `(batch,)`, mean entropy of the new policy, and mean KL between them.
+
+        Axes and choices are independent given the observation, so all three are sums over both.
+        """
+        choices = self.choices
+        moved = actions[:, choices.axes(self.action_dim)] if choices.columns else actions
+        log_ratio = gaussian.log_ratio(moved, old.mean, old.std, new.mean, new.std)
+        entropy, kl = gaussian.entropy(new.std).mean(), gaussian.kl(old.mean, old.std, new.mean, new.std).mean()
+        if old.logits is None or new.logits is None:
+            return log_ratio, entropy, kl
+        log_ratio += categorical.log_ratio(choices, actions[:, np.array(choices.columns)], old.logits, new.logits)
+        entropy += categorical.entropy(choices, new.logits).mean()
+        return log_ratio, entropy, kl + categorical.kl(choices, old.logits, new.logits).mean()
+
     def _forward(self, networks: Any, observations: Array) -> PolicyOutputs:
         actor, critic = networks
-        mean, std = actor(self.policy_inputs(observations))
+        mean, std, logits = actor.outputs(self.policy_inputs(observations))
         value = critic(self.value_inputs(observations))
         # The barrier keeps XLA from fusing what uses the outputs into their computation: `evaluate` and `update` use them differently, and
         # must get the same bits.
-        return PolicyOutputs(*optimization_barrier((mean, std, value)))
+        return PolicyOutputs(*optimization_barrier((mean, std, value, logits)))
 
     # ---- as arrays
 
@@ -297,6 +332,7 @@ class PPO:
             "normaliser/mean": mean[columns],
             "normaliser/std": std[columns],
             "normaliser/clip": np.array(clip, np.float32),
+            **self.choices.arrays(),
         }
 
     def arrays(self, state: PPOState) -> dict[str, np.ndarray]:

@@ -64,8 +64,7 @@ class RecurrentPPO(PPO):
     def act(self, actor: Any, observations: Array, noise: Array, memory: Array) -> tuple[Array, Array]:
         """Actions `(rows, action_dim)` as drawn during training, not clipped, and the new hidden state."""
         features, memory = actor.step(self.policy_inputs(observations), memory)
-        mean, std = actor.network(features)
-        return mean + std * noise, memory
+        return self.drawn(actor.network.outputs(features), noise), memory
 
     def make_act(self, state: PPOState, with_numpy: bool) -> Act:
         """The current policy as a function, for the collector."""
@@ -75,8 +74,8 @@ class RecurrentPPO(PPO):
         policy = NumpyRecurrent(self.policy_parameters(state, *self.no_normaliser))
 
         def act(x: np.ndarray, noise: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            mean, std, memory = policy.gaussian(x, memory)
-            return mean + std * noise, memory
+            outputs, memory = policy.outputs(x, memory)
+            return policy.drawn(outputs, noise), memory
 
         return act
 
@@ -120,7 +119,7 @@ class RecurrentPPO(PPO):
     def _loss(self, networks: Any, chunk: MiniBatch) -> tuple[Array, Info]:
         rows = chunk.rows.swapaxes(0, 1)
         ended, packed = rows[..., 0] > 0, rows[..., 1:].reshape(-1, rows.shape[2] - 1)
-        samples = unpack_samples(packed, chunk.advantages.T.ravel(), self.observation_dim, self.action_dim)
+        samples = unpack_samples(packed, chunk.advantages.T.ravel(), self.widths)
         observations = samples.observations.reshape(*ended.shape, -1)
         return self.loss(samples, self._sequence(networks, observations, ended, *chunk.memories)[0])
 
@@ -130,11 +129,11 @@ class RecurrentPPO(PPO):
         """Outputs for sequences `(T, rows, D)`, `(T * rows, ...)`, and the critic's hidden state after each step."""
         actor, critic = networks
         features, _ = actor.sequence(self.policy_inputs(observations), ended, actor_memory)
-        mean, std = actor.network(features.reshape(ended.size, -1))
+        mean, std, logits = actor.network.outputs(features.reshape(ended.size, -1))
         features, memory_after = critic.sequence(self.value_inputs(observations), ended, critic_memory)
         value = critic.network(features.reshape(ended.size, -1))
         # the barrier is explained in `PPO._forward`
-        return PolicyOutputs(*optimization_barrier((mean, std, value))), memory_after
+        return PolicyOutputs(*optimization_barrier((mean, std, value, logits))), memory_after
 
     def policy_parameters(self, state: PPOState, mean: np.ndarray, std: np.ndarray, clip: float) -> dict[str, np.ndarray]:
         """The acting parameters (`NumpyRecurrent`): those of `PPO`, and `rnn/0/input_weight` ... of every recurrent layer.

@@ -20,6 +20,7 @@ from tandem.agents.losses import (
     actor_loss,
     critic_loss,
     imitation_loss,
+    own_entropy,
     positive,
     random_subset,
     raw_of_positive,
@@ -194,7 +195,7 @@ class SAC:
         def loss(actor: TanhGaussian) -> tuple[Array, Info]:
             a, log_pi = actor.sample(s, action_key)
             qs = state.critic(_pairs(s, a), critic_key)
-            value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": -log_pi.mean()}
+            value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": own_entropy(log_pi, batch.imitation)}
             if batch.imitation is not None:
                 info["actor/imitation_loss"] = imitation_loss(a, self._arm(batch.actions), jnp.asarray(batch.imitation))
                 value += info["actor/imitation_loss"]
@@ -213,7 +214,8 @@ class SAC:
     def update_temperature(self, state: SACState, entropy: Array, moves: Array | bool = True) -> tuple[SACState, Info]:
         """The temperature α, so that the policy's entropy approaches `target_entropy`.
 
-        The entropy is that of the actor update, at the observations of the batch; hil-serl takes it at the next observations.
+        The entropy is that of the actor update, at the observations of the batch that are not imitated (`own_entropy`); hil-serl takes it
+        at all next observations.
         """
         target = -self.action_dim / 2 if self.config.target_entropy is None else self.config.target_entropy
 

@@ -64,6 +64,9 @@ class SACConfig:
     """Cost of telling a discrete part something new, such as opening or closing a gripper; in the grasp critic's target alone."""
     grasp_ensemble_size: int = 1
     """Number of independent grasp critics; targets take the minimum, choices the mean (not in hil-serl: 1)."""
+    grasp_doubt: float = 0.0
+    """By how much a choice must be worth more than rest, in units of the difference that the grasp critics see: when in doubt, nothing is
+    changed (not in hil-serl: 0, and one critic has no doubts)."""
     grasp_epsilon: float = 0.0
     """Exploration: share of the steps with a random choice (not in hil-serl)."""
     grasp_temperature: float = 0.0
@@ -91,6 +94,7 @@ class SACConfig:
             ("imitation_steps", 1, np.inf),
             ("grasp_penalty", 0.0, np.inf),
             ("grasp_ensemble_size", 1, np.inf),
+            ("grasp_doubt", 0.0, np.inf),
             ("grasp_epsilon", 0.0, 1.0),
             ("grasp_temperature", 0.0, np.inf),
             ("std_min", 0.0, self.std_max),

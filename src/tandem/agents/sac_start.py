@@ -33,7 +33,8 @@ def agent_for(config: SACConfig, spec: Spec) -> SAC:
 
     columns = tuple(np.flatnonzero(layout.is_discrete).tolist())
     sizes = tuple(int(layout.high[column]) + 1 for column in columns)
-    grasp = GraspCritic(config, seen_numbers(numbers, cameras), columns, sizes, spec.return_range)
+    rest = int(np.ravel_multi_index(tuple(layout.rest[list(columns)].astype(int)), sizes))
+    grasp = GraspCritic(config, seen_numbers(numbers, cameras), columns, sizes, rest, spec.return_range)
     return SAC(config, numbers, spec.action_dim - len(columns), spec.return_range, grasp, cameras)
 
 

@@ -342,7 +342,7 @@ class Pages:
 
     async def _diagnose(self) -> None:
         found = await self._source.findings("en")
-        named = ("state", "severity", "findings", "checklist", "seconds")
+        named = ("state", "severity", "findings", "checklist", "stages", "seconds")
         self._findings = as_json({"kind": "findings", **{name: found.get(name) for name in named}})
         for page in self._pages.values():
             page.send_newest("findings", self._findings)

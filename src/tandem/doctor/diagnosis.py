@@ -12,6 +12,7 @@ from tandem.doctor.checklist import checklist
 from tandem.doctor.checks import run_checks
 from tandem.doctor.findings import Finding, worst
 from tandem.doctor.records import Records, load_run
+from tandem.doctor.stages import stage_table
 from tandem.doctor.texts import Language, describe
 from tandem.envs.registry import known_task
 from tandem.runs.clocks import relations, stage
@@ -33,6 +34,7 @@ def diagnose(records: Records, lang: Language = "en", remote: bool = False) -> D
         "severity": worst(findings),
         "findings": descriptions(findings, records, lang, remote),
         "checklist": [dataclasses.asdict(line) for line in checklist(records, findings, lang)],
+        "stages": stage_table(records),
         "clocks": clocks_of(records),
         "machine": _machine(records),
     }

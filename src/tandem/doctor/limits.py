@@ -72,6 +72,19 @@ LATE_STEPS = 5000
 EVALUATION_BELOW = 0.3
 EVALUATION_ABOVE = 0.5
 
+# ---- a gripper
+CHATTER = 10.0
+"""Changes of what a gripper is told, in 100 steps. A grasp is one; with a second try it is three, in a demonstration of 100 steps."""
+COMMANDS_AXIS = 1 / 3
+"""Part of the range of an absolute axis beyond which it says open or closed."""
+FLAT = 0.01
+"""Difference between the best and the worst choice, in units of the range of returns: the usual penalty of opening and closing alone is
+twice as much."""
+LOST_SHARE = 0.3
+"""Share of the episodes that lose what they hold."""
+LAST_STEPS = 10
+"""Steps of an episode that say where it ended."""
+
 # ---- data
 IDLE_DEMOS = 0.3
 SATURATED_DEMOS = 0.5

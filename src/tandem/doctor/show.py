@@ -36,7 +36,13 @@ WORDS: dict[str, Words] = {
     "ratio": ("learner steps per actor step: {} (asked for {})", "每个 Actor 步对应的 Learner 步：{}（要求 {}）"),
     "stage": ("phase", "阶段"),
     "now": ("what to do now", "现在该做什么"),
+    "ended": ("where the newest {} episodes ended ({} succeeded)", "最近 {} 个回合在哪里结束（{} 个成功）"),
+    "stage_of": ("stage", "阶段"),
+    "by_task": ("lost", "丢失"),
+    "by_time": ("out of time", "超时"),
 }
+TASK_STAGES: dict[str, str] = {"approach": "接近", "grasp": "抓取", "lift": "抬起", "carry": "搬运", "insert": "插入"}
+"""Stages of tasks, in Chinese."""
 TABLE_HEAD: tuple[Words, ...] = (
     ("learner steps", "Learner 步数"),
     ("policies", "策略发布次数"),
@@ -102,8 +108,23 @@ def lines(diagnosis: Mapping[str, Any], lang: Language = "en") -> Iterator[str]:
         for line in diagnosis["checklist"]:
             yield f"  {MARKS[line['mark']]} {line['question']}{' ' * (width - _columns(line['question']))}  {line['value']}"
         yield ""
+    yield from stage_lines(diagnosis, lang)
     if "in_words" in diagnosis["clocks"]:
         yield sentence(diagnosis["clocks"], lang)
+
+
+def stage_lines(diagnosis: Mapping[str, Any], lang: Language) -> Iterator[str]:
+    """A table of the stages at which episodes failed, where the task names its stages."""
+    which, stages = LANGUAGES.index(lang), diagnosis.get("stages")  # a hub of an older version says none
+    if not stages:
+        return
+    yield WORDS["ended"][which].format(stages["episodes"], stages["succeeded"])
+    heads = [WORDS[name][which] for name in ("stage_of", "by_task", "by_time")]
+    yield "  " + "  ".join(_filled_up(head, 12) for head in heads).rstrip()
+    for row in stages["rows"]:
+        name = row["stage"] if lang == "en" else TASK_STAGES.get(row["stage"], row["stage"])
+        yield "  " + "  ".join(_filled_up(str(cell), 12) for cell in (name, row["lost"], row["time"])).rstrip()
+    yield ""
 
 
 def finding_lines(diagnosis: Mapping[str, Any], lang: Language) -> Iterator[str]:

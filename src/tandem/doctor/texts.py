@@ -1014,6 +1014,83 @@ TEXTS: dict[str, Text] = {
             f"`Policy/mean_std` 超过初始值的 {limits.STD_HIGH:g} 倍。",
         ),
     ),
+    # ---- a gripper
+    "gripper_never_closes": Text(
+        ("The gripper is never closed, and no episode succeeds.", "夹爪从不闭合，也没有一个回合成功。"),
+        (
+            (
+                "{part}: not once told to close in the newest {steps} steps of the policy; {ends} episodes ended without success",
+                "{part}：策略最近的 {steps} 步里一次也没有要求闭合；{ends} 个回合没有成功就结束",
+            ),
+        ),
+        (
+            "Closing looks no better than waiting, so the hand hovers over the object. Demonstrations close once in a hundred steps, which is little to learn from.",
+            "闭合看起来并不比等待好，所以手停在物体上方。演示大约一百步才闭合一次，可学的数据很少。",
+        ),
+        "tandem train {task} --grasp-epsilon 0.02",
+        (
+            f"In at least {limits.ENOUGH_STEPS} of the newest steps the policy never told the gripper to close, and at least {limits.ENDS // 2} episodes ended there, all without success.",
+            f"最近至少 {limits.ENOUGH_STEPS} 步里，策略从未要求夹爪闭合；期间至少 {limits.ENDS // 2} 个回合结束，且都没有成功。",
+        ),
+    ),
+    "grasp_slips": Text(
+        ("Many episodes lose what they hold.", "很多回合丢掉了已经抓住的物体。"),
+        (
+            (
+                "{lost} of {ends} episodes ({share}); most often at the stage {stage}",
+                "{ends} 个回合中有 {lost} 个（{share}）；最常见的阶段：{stage}",
+            ),
+            (
+                "in {opened} of them the gripper was told something new in the last steps, in {closed} it was not",
+                "其中 {opened} 个在最后几步里收到新的夹爪指令，{closed} 个没有",
+            ),
+        ),
+        (
+            "Told something new: the policy opens the hand on the way. Not told: the grasp is careless, or the arm pushes harder than the grip holds.",
+            "收到新指令：策略在途中松开了夹爪。没有收到：抓取不稳，或者手臂用力超过了夹持力。",
+        ),
+        "tandem doctor explain grasp_critic_flat",
+        (
+            f"At least {limits.ENDS} episodes ended in the newest part of the journal, and {limits.LOST_SHARE:.0%} of them were ended by the task, without success, after the object was held.",
+            f"日志最新部分至少有 {limits.ENDS} 个回合结束，其中 {limits.LOST_SHARE:.0%} 在抓住物体之后由任务判为失败而结束。",
+        ),
+    ),
+    "gripper_chatters": Text(
+        ("The gripper is told to open and to close again and again.", "夹爪被反复要求张开和闭合。"),
+        (
+            (
+                "{part}: {changes} changes in the newest {steps} steps of the policy, {rate} in 100 steps",
+                "{part}：策略最近 {steps} 步里改变 {changes} 次，每 100 步 {rate} 次",
+            ),
+        ),
+        (
+            "The choices are worth nearly the same to the grasp critics, so that rounding and noise decide; or opening and closing costs nothing.",
+            "对抓取 critic 来说各个选择价值几乎相同，由误差和噪声决定；或者开合没有代价。",
+        ),
+        "tandem train {task} --grasp-doubt 2",
+        (
+            f"More than {limits.CHATTER:g} changes in 100 of the newest steps, of at least {limits.ENOUGH_STEPS}. An absolute axis counts as open or closed beyond a third of its range.",
+            f"最近至少 {limits.ENOUGH_STEPS} 步里，每 100 步改变超过 {limits.CHATTER:g} 次。绝对轴超过其范围的三分之一时才算张开或闭合。",
+        ),
+    ),
+    "grasp_critic_flat": Text(
+        ("The grasp critic values all choices alike.", "抓取 critic 认为所有选择价值相同。"),
+        (
+            (
+                "best minus worst choice: {spread}; returns span {range}, the penalty of opening and closing is {penalty}",
+                "最好与最差选择之差：{spread}；回报范围 {range}，开合的代价 {penalty}",
+            ),
+        ),
+        (
+            "No choice has led to a reward yet, or every state is worth nothing to the critic: it has not seen a success.",
+            "还没有哪个选择带来过奖励，或者 critic 认为所有状态都没有价值：它没有见过成功。",
+        ),
+        "tandem demos inspect {run}/journal.db",
+        (
+            f"`grasp_critic/spread` stays below {limits.FLAT:g} of the range of returns after {limits.RECENT_STEPS:,} learner steps.",
+            f"{limits.RECENT_STEPS:,} 个 Learner 步之后，`grasp_critic/spread` 仍低于回报范围的 {limits.FLAT:g}。",
+        ),
+    ),
     # ---- data
     "success_without_reward": Text(
         ("Successful episodes get no reward.", "成功的回合没有奖励。"),

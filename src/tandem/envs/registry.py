@@ -27,7 +27,7 @@ from tandem.envs.served.names import is_served, open_served
 from tandem.envs.served.server import make_environment
 from tandem.envs.shaping import Reward
 from tandem.envs.single import SingleEnv
-from tandem.envs.task import Practice, Task
+from tandem.envs.task import Practice, Stages, Task
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, EnvironmentFailed, TandemError, UnknownTaskError
 from tandem.types import Observation, Spec
@@ -68,6 +68,8 @@ class Registered:
     """Makes the limits of a robot that does this task, unless a file says otherwise."""
     practice: bool = False
     """Whether there are easier episodes, and other physics, to practise with (`Practice`)."""
+    stages: Callable[[], Stages] | None = None
+    """How far an episode has come; None where nobody named the stages."""
 
 
 def _late(place: str, *first: Any) -> Callable[..., Any]:
@@ -104,9 +106,23 @@ def _picks() -> dict[str, Registered]:
             distance=_late("gear_pick.expert:pick_distance", goal),
             corrector=_late("gear_pick.expert:PickCorrector", goal, mode),
             limits=_late("gear_pick.task:pick_limits", mode),
+            stages=_late("gear_pick.stages:stages"),
         )
         for name, (goal, summary) in goals.items()
         for suffix, mode in modes.items()
+    } | {
+        f"gear_pick_assembly_pixels{suffix}": Registered(
+            _late("gear_pick.pixels:GearPickPixels", mode),
+            f"the whole gear assembly by eye: three cameras, and nobody says where gear and board are; gripper: {mode}",
+            ("sparse",),
+            camera="close",
+            expert=_late("gear_pick.pixels:pick_pixel_expert", mode),
+            distance=_late("gear_pick.pixels:pick_pixel_distance"),
+            corrector=_late("gear_pick.pixels:pick_pixel_corrector", mode),
+            limits=_late("gear_pick.pixels:pick_pixel_limits", mode),
+        )
+        for suffix, mode in modes.items()
+        if mode != "delta"
     }
 
 

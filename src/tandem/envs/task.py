@@ -39,6 +39,18 @@ class Judgement:
 
 
 @dataclass(frozen=True)
+class Stages:
+    """How far an episode has come, for people who ask where the failed ones end."""
+
+    names: tuple[str, ...]
+    """What has to be done next, in order."""
+    of: Callable[[Observation], np.ndarray]
+    """The number of the stage of every row, (n,), by what is observed."""
+    held: int
+    """From this one on the object is held."""
+
+
+@dataclass(frozen=True)
 class Practice:
     """Episodes that are easier, or of other physics, than those a policy is judged by. For learning in simulation only."""
 

@@ -29,12 +29,14 @@ StdType = Literal["scalar", "log", "state"]
 
 
 class Gaussian(eqx.Module):
-    """N(mean(x), std) with a network for the mean."""
+    """N(mean(x), std) with a network for the mean; where an action has choices too, the same hidden layers give their logits."""
 
     trunk: MLP
     mean: Dense
     raw_std: Array | Dense
     """(action_dim,), or for `state` a layer; `std_of_raw` maps it to the std."""
+    choices: Dense | None
+    """The logits of all choices of all discrete parts; None where there are none."""
     std_type: StdType = eqx.field(static=True)
     std_range: tuple[float, float] = eqx.field(static=True)
 
@@ -48,6 +50,7 @@ class Gaussian(eqx.Module):
         init_std: float = 1.0,
         std_type: StdType = "scalar",
         std_range: tuple[float, float] = (0.01, 10.0),
+        choices: int = 0,
     ):
         trunk_key, mean_key, std_key = jax.random.split(key, 3)
         self.trunk = MLP(trunk_key, inputs, hidden)
@@ -57,13 +60,23 @@ class Gaussian(eqx.Module):
         head = Dense(std_key, hidden.units[-1], action_dim)
         # the same std for every observation at the start
         self.raw_std = eqx.tree_at(lambda d: (d.weight, d.bias), head, (head.weight * 0, raw)) if std_type == "state" else raw
+        self.choices = None
+        if choices:
+            logits = Dense(jax.random.fold_in(key, 3), hidden.units[-1], choices)
+            # every choice is about as likely as the others at the start
+            self.choices = eqx.tree_at(lambda d: (d.weight, d.bias), logits, (logits.weight * 0.01, logits.bias * 0))
 
     def __call__(self, x: Array) -> tuple[Array, Array]:
         """Mean and std, `(batch, action_dim)` each."""
+        return self.outputs(x)[:2]
+
+    def outputs(self, x: Array) -> tuple[Array, Array, Array | None]:
+        """The same, and the logits of all choices, `(batch, choices)`."""
         h = self.trunk(x)
         mean = _rowwise(self.mean, h)
         raw = _rowwise(self.raw_std, h) if isinstance(self.raw_std, Dense) else self.raw_std
-        return mean, jnp.broadcast_to(std_of_raw(raw, self.std_type, self.std_range), mean.shape)
+        logits = None if self.choices is None else _rowwise(self.choices, h)
+        return mean, jnp.broadcast_to(std_of_raw(raw, self.std_type, self.std_range), mean.shape), logits
 
 
 def _rowwise(layer: Dense, h: Array) -> Array:

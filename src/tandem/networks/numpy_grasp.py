@@ -17,6 +17,8 @@ class NumpyHybrid(NumpyPolicy):
         try:
             self.columns, self.sizes = parameters["grasp/columns"], tuple(parameters["grasp/sizes"].tolist())
             self._epsilon, self._temperature = parameters["grasp/exploration"].tolist()
+            # policies from before there was a doubt have none
+            self._doubt, self._rest = float(parameters.get("grasp/doubt", 0.0)), int(parameters.get("grasp/rest", 0))
             heads = parameters["grasp/head/weight"], parameters["grasp/head/bias"]
             self._heads = list(zip(*heads, strict=True))
             trunk = {name.removeprefix("grasp/"): array for name, array in parameters.items() if name.startswith("grasp/trunk/")}
@@ -33,9 +35,11 @@ class NumpyHybrid(NumpyPolicy):
         return super().action_dim + len(self.columns)
 
     def values(self, x: np.ndarray) -> np.ndarray:
-        """What each choice is worth, mean over the members, `(..., choices)`."""
+        """What each choice is worth: the mean of the members, less the doubt about the advantage over rest, `(..., choices)`."""
         seen = self.seen(x)
-        return np.mean([trunk(seen) @ weight + bias for trunk, (weight, bias) in zip(self._trunks, self._heads, strict=True)], axis=0)
+        said = np.stack([trunk(seen) @ weight + bias for trunk, (weight, bias) in zip(self._trunks, self._heads, strict=True)])
+        worth = said.mean(axis=0)
+        return worth - self._doubt * (said - said[..., self._rest, None]).std(axis=0) if self._doubt else worth
 
     def mode(self, x: np.ndarray) -> np.ndarray:
         """The action without exploration."""

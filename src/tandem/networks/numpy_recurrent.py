@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from tandem.errors import SpecMismatch
-from tandem.networks.numpy_gaussian import NumpyGaussian
+from tandem.networks.numpy_gaussian import NumpyGaussian, Outputs
 from tandem.networks.numpy_policy import no_policy
 
 Layer = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -70,6 +70,7 @@ class NumpyRecurrent:
             raise no_policy(parameters, problem) from problem
         self._ends = np.cumsum([vectors * units for units in self._units])
         self.observation_dim, self.action_dim = self._gaussian.observation_dim, self._gaussian.action_dim
+        self.choices = self._gaussian.choices
 
     @property
     def memory_size(self) -> int:
@@ -86,16 +87,26 @@ class NumpyRecurrent:
 
     def mode(self, x: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The actions without exploration."""
-        mean, _, memory = self.gaussian(x, memory)
-        return np.clip(mean, -1, 1), memory
+        outputs, memory = self.outputs(x, memory)
+        return self._gaussian.likeliest(outputs), memory
 
     def sample(self, x: np.ndarray, memory: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Random actions, as drawn during training and then clipped for the environment."""
-        mean, std, memory = self.gaussian(x, memory)
-        return np.clip(mean + std * rng.standard_normal(mean.shape, dtype=np.float32), -1, 1), memory
+        outputs, memory = self.outputs(x, memory)
+        drawn = self.drawn(outputs, rng.standard_normal((len(x), self.action_dim), dtype=np.float32))
+        return self._gaussian.clipped(drawn), memory
+
+    def drawn(self, outputs: Outputs, noise: np.ndarray) -> np.ndarray:
+        """Actions of these means, stds and logits, not clipped."""
+        return self._gaussian.drawn(outputs, noise)
 
     def gaussian(self, x: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Mean and std, neither squashed nor clipped, and the new hidden state."""
+        """Mean and std of the axes, neither squashed nor clipped, and the new hidden state."""
+        (mean, std, _), memory = self.outputs(x, memory)
+        return mean, std, memory
+
+    def outputs(self, x: np.ndarray, memory: np.ndarray) -> tuple[Outputs, np.ndarray]:
+        """Mean, std and logits, and the new hidden state."""
         h, memories = self._gaussian.seen(x), []
         if memory.shape != (len(h), self.memory_size):
             raise SpecMismatch(
@@ -105,4 +116,4 @@ class NumpyRecurrent:
         for layer, units, before in zip(self._layers, self._units, np.split(memory, self._ends[:-1], axis=1), strict=True):
             memories.append(layer(h, before))
             h = memories[-1][:, :units]
-        return *self._gaussian.dense(h), np.concatenate(memories, axis=1)
+        return self._gaussian.dense(h), np.concatenate(memories, axis=1)

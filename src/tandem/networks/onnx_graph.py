@@ -9,7 +9,8 @@ which every runtime supports:
 Outputs: `action` in [-1, 1], without exploration; `command`, the same in the unit of the task's action; `mean` and `std`, to draw actions
 as in training: the squash (tanh or a clip, see the metadata) of mean + std * noise.
 Where the action has discrete parts, mean and std are those of its axes, `action` holds the number of each choice, and the output `values`
-what every choice is worth to the grasp critic (`agents/grasp.py`); for two parts with three choices each it has nine columns.
+what every choice is worth to the grasp critic (`agents/grasp.py`); for two parts with three choices each it has nine columns. In a policy
+of PPO `values` are the logits of every choice of every part, here six columns: softmax of a part's own are the probabilities.
 A recurrent policy also has the input `memory_in` and the output `memory_out`, `(batch, size)`: the hidden state, zeros at the first step of
 an episode. Its layers are written out in the formulas of `networks/recurrent.py`, not as ONNX's own LSTM, so that one vector is all that
 the caller keeps.
@@ -24,6 +25,7 @@ import numpy as np
 
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout, Layout
+from tandem.networks.choices import Choices
 from tandem.networks.numpy_gaussian import LOG_STD_SOFTNESS
 from tandem.networks.numpy_policy import LAYER_NORM_EPSILON
 from tandem.networks.numpy_recurrent import NumpyRecurrent
@@ -81,7 +83,8 @@ def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, st
     h = _trunk(graph, parameters, h)
     mean = graph.node("Gemm", h, *graph.weights(parameters, "mean"), output="mean")
     _std(graph, parameters, h, mean, squash)
-    _action(graph, squash, mean, spec, _choices(graph, parameters, seen))
+    choices = Choices.from_arrays(parameters)
+    _action(graph, squash, mean, spec, _likeliest(graph, parameters, choices, h) if choices.columns else _choices(graph, parameters, seen))
 
     helper, number = onnx.helper, onnx.TensorProto.FLOAT
     names = input_names(parameters, spec)
@@ -97,6 +100,8 @@ def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, st
     sizes["mean"] = sizes["std"] = parameters["mean/weight"].shape[1]
     if "grasp/sizes" in parameters:
         sizes[VALUES] = int(np.prod(parameters["grasp/sizes"]))
+    if choices.columns:
+        sizes[VALUES] = choices.total
     outputs = [helper.make_tensor_value_info(name, number, ["batch", size]) for name, size in sizes.items()]
     if snapshot.kind == "recurrent_gaussian":
         shape = ["batch", NumpyRecurrent(parameters).memory_size]
@@ -237,18 +242,46 @@ def _choices(graph: Graph, parameters: Parameters, seen: str) -> str | None:
     """The discrete parts of the action, `(batch, parts)`: the place in the table with the highest mean value; None without such parts."""
     if "grasp/sizes" not in parameters:
         return None
-    members, total = len(parameters["grasp/head/bias"]), ""
-    for member in range(members):
+    said = []
+    for member in range(len(parameters["grasp/head/bias"])):
         mark = f"grasp/{member}/"
         learned = {name: array for name, array in parameters.items() if name.startswith(("grasp/trunk/", "grasp/head/"))}
         own = {name.replace("grasp/", mark, 1): array[member] for name, array in learned.items()}
         h = _trunk(graph, own | {"activation": parameters["activation"]}, seen, mark)
-        values = graph.node("Gemm", h, *graph.weights(own, f"{mark}head"))
-        total = graph.node("Add", total, values) if total else values
-    mean = graph.node("Div", total, graph.number("grasp/members", members), output=VALUES)
+        said.append(graph.node("Gemm", h, *graph.weights(own, f"{mark}head")))
+    worth = _worth(graph, parameters, said)
     sizes = parameters["grasp/sizes"].tolist()
     table = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=-1)
-    return graph.node("Gather", graph.number("grasp/choices", table), graph.node("ArgMax", mean, axis=1, keepdims=0), axis=0)
+    return graph.node("Gather", graph.number("grasp/choices", table), graph.node("ArgMax", worth, axis=1, keepdims=0), axis=0)
+
+
+def _worth(graph: Graph, parameters: Parameters, said: list[str]) -> str:
+    """The mean of what the members say, less the doubt about the advantage over rest (`NumpyHybrid.values`)."""
+    members, doubt = graph.number("grasp/members", len(said)), float(parameters.get("grasp/doubt", 0.0))
+
+    def mean(tensors: list[str], output: str | None = None) -> str:
+        total = tensors[0]
+        for tensor in tensors[1:]:
+            total = graph.node("Add", total, tensor)
+        return graph.node("Div", total, members, output=output)
+
+    if not doubt:
+        return mean(said, output=VALUES)
+    better = [graph.node("Sub", values, graph.columns(values, int(parameters["grasp/rest"]), 1)) for values in said]
+    middle = mean(better)
+    apart = [graph.node("Sub", values, middle) for values in better]
+    spread = graph.node("Sqrt", mean([graph.node("Mul", values, values) for values in apart]))
+    return graph.node("Sub", mean(said), graph.node("Mul", graph.number("grasp/doubt", doubt), spread), output=VALUES)
+
+
+def _likeliest(graph: Graph, parameters: Parameters, choices: Choices, h: str) -> str:
+    """The same of a policy of PPO: of every part the choice with the largest logit."""
+    logits = graph.node("Gemm", h, *graph.weights(parameters, "choices"), output=VALUES)
+    best = [
+        graph.node("ArgMax", graph.columns(logits, part.start, size), axis=1)
+        for part, size in zip(choices.parts, choices.sizes, strict=True)
+    ]
+    return graph.node("Cast", graph.node("Concat", *best, axis=1), to=graph.onnx.TensorProto.FLOAT)
 
 
 def _activation(graph: Graph, which: int, x: str) -> str:

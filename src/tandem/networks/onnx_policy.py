@@ -11,6 +11,7 @@ import numpy as np
 
 from tandem.errors import FileUnreadable, SpecMismatch
 from tandem.layouts import ActionLayout
+from tandem.networks.choices import Choices
 from tandem.networks.onnx_graph import MEMORY_IN, MEMORY_OUT, OPSET, OUTPUTS, VALUES, packages
 from tandem.types import Observation, Spec
 
@@ -22,7 +23,7 @@ MAX_CHANNELS, MAX_SIDE = 1024, 2048
 OPSETS = range(13, OPSET + 1)
 OPERATORS = {
     "Add", "ArgMax", "Cast", "Clip", "Concat", "Conv", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization",
-    "MatMul", "Mul", "Relu", "Round", "Shape", "Sigmoid", "Slice", "Softplus", "Sub", "Tanh", "Transpose",
+    "MatMul", "Mul", "Relu", "Round", "Shape", "Sigmoid", "Slice", "Softplus", "Sqrt", "Sub", "Tanh", "Transpose",
 }  # fmt: skip
 """All operators of an exported policy: no loops, no files, no extensions of a runtime."""
 _SQUASH: dict[str, Callable[[np.ndarray], np.ndarray]] = {"tanh": np.tanh, "clip": lambda x: np.clip(x, -1, 1)}
@@ -54,7 +55,9 @@ class OnnxPolicy:
         self.inputs = tuple(taken)
         given = {entry.name for entry in self._session.get_outputs()}
         self._outputs = (*OUTPUTS, *(name for name in (MEMORY_OUT, VALUES) if name in given))
-        self._is_axis = ~ActionLayout.of(self.spec).is_discrete
+        self._is_axis, self._choices = ~ActionLayout.of(self.spec).is_discrete, Choices.of(ActionLayout.of(self.spec))
+        self._by_chance = metadata["squash"] == "clip"
+        """Whether choices are drawn in training: PPO's have probabilities, RLPD's are the best ones."""
         self.axes = int(self._is_axis.sum())
         """Numbers of the action that are not choices."""
         self._squash = _SQUASH[metadata["squash"]]
@@ -79,11 +82,14 @@ class OnnxPolicy:
         return outputs["action"], outputs.get(MEMORY_OUT, memory)
 
     def sample(self, observation: Observation, memory: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Random actions, as drawn during training, and the new hidden state. Choices are the best ones."""
+        """Random actions, as drawn during training, and the new hidden state. Choices of RLPD are the best ones."""
         outputs = self.run(observation, memory)
         drawn = outputs["action"].copy()
         noise = rng.standard_normal(outputs["mean"].shape, dtype=np.float32)
         drawn[:, self._is_axis] = self._squash(outputs["mean"] + outputs["std"] * noise)
+        if self._choices.columns and self._by_chance:
+            uniform = rng.random((len(drawn), len(self._choices.columns)))
+            drawn[:, ~self._is_axis] = self._choices.drawn(outputs[VALUES], uniform)
         return drawn, outputs.get(MEMORY_OUT, memory)
 
 

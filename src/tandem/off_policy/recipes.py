@@ -45,8 +45,8 @@ def fitted() -> TrainConfig:
     it is skilled half of its episodes are acted so too. Eight simulations are cheap data; small networks with a large learning rate and
     fast targets learn the same in fewer minutes.
     Where a person corrects, the actor also imitates the correction (docs/person-in-the-loop.md).
-    Discrete parts of an action have five grasp critics for the same reason. Choices that are worth as much as each other to the size of a
-    penalty are drawn: a hand that hovers over a gear, because closing looks as good as waiting, closes.
+    Discrete parts of an action have five grasp critics for the same reason, and what they disagree about is left as it is: a hand decides
+    at every step, and one wrong opening loses what it holds (docs/hybrid.md).
     """
     agent = SACConfig(
         hidden=(128, 128),
@@ -61,7 +61,7 @@ def fitted() -> TrainConfig:
         imitation_steps=20_000,
         actor_average=0.004,
         grasp_ensemble_size=5,
-        grasp_temperature=SACConfig.grasp_penalty,
+        grasp_doubt=1.0,
     )
     return TrainConfig(agent=agent, num_envs=8, updates_per_actor_step=0.125, clone_steps=600, critic_steps=500, deterministic_share=0.5)
 
@@ -108,6 +108,11 @@ def gear_pick() -> TrainConfig:
     )
 
 
+def gear_pick_pixels() -> TrainConfig:
+    """The same by eye; as `gear_assembly_pixels` it does not start from a clone."""
+    return dataclasses.replace(gear_pick(), clone_steps=0, critic_steps=0, eval_period=2000, eval_episodes=50, max_minutes=55)
+
+
 RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "default": default,
     "fitted": fitted,
@@ -117,6 +122,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "gear_assembly_pixels": gear_assembly_pixels,
     "gear_assembly_pixels_moved": gear_assembly_pixels,
     **{f"{task}{mode}": gear_pick for task in ("gear_pick_assembly", "gear_lift") for mode in ("", "_delta", "_threeway")},
+    **{f"gear_pick_assembly_pixels{mode}": gear_pick_pixels for mode in ("", "_threeway")},
 }
 
 

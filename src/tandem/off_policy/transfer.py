@@ -23,7 +23,8 @@ from tandem.acting.policy import policy_to_start_from
 from tandem.agents.bc import BCConfig, clone
 from tandem.agents.sac_config import SACConfig
 from tandem.envs.registry import make_batch
-from tandem.layouts import Layout
+from tandem.errors import ConfigError
+from tandem.layouts import ActionLayout, Layout
 from tandem.networks.numpy_gaussian import NumpyGaussian
 from tandem.networks.numpy_policy import NumpyPolicy
 from tandem.seeding import episode_seeds
@@ -40,6 +41,12 @@ def starting_policy(path: Path, spec: Spec, network: SACConfig, seed: int, say: 
     snapshot = policy_to_start_from(path, spec)
     if not learned_by_ppo(snapshot):
         return snapshot
+    if not ActionLayout.of(spec).all_continuous:
+        raise ConfigError(
+            f"RLPD cannot start from the PPO policy of {path}: it chooses the discrete parts of an action by their probability, the grasp "
+            f"critic by what they are worth, which PPO does not know. Record what it does (`tandem record {spec.task} --operator "
+            f"policy:{path}`) and learn from the demonstrations."
+        )
     say(f"cloning the PPO policy of {path} (iteration {snapshot.learner_step:,})")
     snapshot, difference = as_sac_policy(snapshot, spec, network, seed)
     say(f"the clone's actions differ by {difference:.3f} (root mean square)")

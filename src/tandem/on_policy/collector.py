@@ -13,7 +13,7 @@ from tandem.agents.ppo import Act
 from tandem.agents.symmetry import Mirror
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError, InvalidTransition, NotFinite
-from tandem.layouts import Layout
+from tandem.layouts import ActionLayout, Layout
 from tandem.networks.normaliser import Moments, Normaliser
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.episodes import BatchEpisodes
@@ -124,7 +124,7 @@ class Collector:
     def __init__(self, config: OnPolicyConfig, env: RolloutEnv, memory_dim: int = 0, mirror: Mirror | None = None) -> None:
         self.env, self._config, self._mirror = env, config, mirror
         self.spec = env.task_spec
-        self._layout = Layout(self.spec)
+        self._layout, self._actions = Layout(self.spec), ActionLayout.of(self.spec)
         mode = (env.metadata or {}).get("autoreset_mode", AutoresetMode.SAME_STEP)
         if mode != AutoresetMode.SAME_STEP:
             raise ConfigError(
@@ -170,7 +170,7 @@ class Collector:
         return self.normaliser(self._raw)
 
     def collect(self, act: Act) -> Rollout:
-        """One rollout. Actions are stored as they were drawn; the environment gets them clipped to [-1, 1]."""
+        """One rollout. Actions are stored as they were drawn; the environment gets its axes clipped to [-1, 1]."""
         self.rollout.clear()
         self.rollout.memory[:] = self._memory
         self.before = self.env.state() if self.env.saves else None
@@ -181,7 +181,7 @@ class Collector:
         while not self.rollout.full:
             x = self.observations
             actions, memory = act(x, self._random.standard_normal(shape, dtype=np.float32), self._memory)
-            self.acted.append(np.minimum(np.maximum(actions, -1), 1))
+            self.acted.append(self._actions.clip(actions))
             observation, reward, terminated, truncated, info = self.env.step(self.acted[-1])
             self.rollout.check(reward, terminated, truncated)
             self._check_reward(reward)

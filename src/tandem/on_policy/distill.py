@@ -21,6 +21,7 @@ from tandem.envs.registry import make_batch
 from tandem.envs.task_env import ending
 from tandem.errors import ConfigError
 from tandem.files import private_files
+from tandem.learnable import require_continuous
 from tandem.networks.numpy_recurrent import NumpyRecurrent
 from tandem.networks.recurrent import RNNType
 from tandem.on_policy.collector import Collector, reset_memory
@@ -235,6 +236,7 @@ def distill(args: DistillArgs, path: Path, display: Display) -> dict[str, Any]:
     """Train until a limit is reached or Ctrl-C is pressed. Returns the summary, which is also in the run folder."""
     env = make_batch(args.task, args.config.num_envs)
     spec = env.task_spec
+    require_continuous(spec, "Distillation")
     teacher = load_policy(args.teacher, spec=spec)[0]
     agent_for(args.config.on_policy(args.task), spec)  # an impossible configuration is refused before there is a folder
     run = RunFolder.create(path, "distill", args, spec)

@@ -8,6 +8,7 @@ from tandem.agents.symmetry import Mirror
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout, Layout
+from tandem.learnable import require_continuous
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.types import Spec, Symmetry
 
@@ -23,6 +24,7 @@ def mirror_for(config: OnPolicyConfig, env: RolloutEnv) -> Mirror | None:
             f"task '{spec.task}' declares no symmetry, and use_data_augmentation and use_mirror_loss need one. A task whose physics is "
             f"the same in a mirror has a `symmetry` (`tandem.types.Symmetry`); a Gymnasium environment may have one too."
         )
+    require_continuous(spec, "PPO with a symmetry")
     if agent.recurrent:
         raise ConfigError(
             "use_data_augmentation and use_mirror_loss work on single steps, recurrent networks on sequences: use one or the other, or set "

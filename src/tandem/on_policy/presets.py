@@ -108,6 +108,14 @@ def gear_assembly() -> OnPolicyConfig:
     )
 
 
+def gear_lift() -> OnPolicyConfig:
+    """The gear assembly's settings for a task without easier starts: the dense reward alone leads to the gear, to a grasp and up.
+
+    A choice that is drawn at every step opens the hand again and again. So the entropy of a policy is not rewarded here either.
+    """
+    return dataclasses.replace(gear_assembly(), practice=Practice())
+
+
 def recall() -> OnPolicyConfig:
     """Solved in seconds with an LSTM in both networks. Rollouts are longer than the wait, because gradients do not reach further back."""
     agent = PPOConfig(
@@ -131,6 +139,7 @@ PRESETS: dict[str, Callable[[], OnPolicyConfig]] = {
     "cartpole": cartpole,
     "reach": reach,
     "gear_assembly": gear_assembly,
+    **{f"gear_lift{mode}": gear_lift for mode in ("", "_delta", "_threeway")},
     "recall": recall,
 }
 

@@ -21,8 +21,9 @@ from tandem.envs.registry import Reward, make_batch, registered
 from tandem.envs.task_env import RolloutEnv, ending
 from tandem.errors import ConfigError, EnvironmentFailed, NotFinite, ServedError, SimulationDiverged, TandemError
 from tandem.files import private_files
-from tandem.layouts import Layout
-from tandem.learnable import require_continuous, require_roles
+from tandem.layouts import ActionLayout, Layout
+from tandem.learnable import require_roles
+from tandem.networks.choices import Choices
 from tandem.on_policy.advantages import AdvantageEstimator, Estimate
 from tandem.on_policy.collector import Collector, Rollout
 from tandem.on_policy.config import OnPolicyConfig
@@ -215,12 +216,11 @@ def orders(random: np.random.Generator, epochs: int, samples: int) -> np.ndarray
 
 def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) -> PPO:
     """The agent for a task. Policy and value network get only the entries that the configuration names."""
-    require_continuous(spec, "PPO")
     require_roles(spec, "PPO")
     layout = Layout(spec)
     actor, critic = (tuple(layout.columns(names).tolist()) if names else None for names in (config.actor_entries, config.critic_entries))
     kind = RecurrentPPO if config.agent.recurrent else PPO
-    return kind(config.agent, layout.size, spec.action_dim, actor, critic, mirror)
+    return kind(config.agent, layout.size, spec.action_dim, actor, critic, mirror, Choices.of(ActionLayout.of(spec)))
 
 
 @private_files()

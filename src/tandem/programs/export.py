@@ -19,6 +19,7 @@ from tandem.acting.policy import numpy_policy, policy_file
 from tandem.errors import ConfigError, DataError
 from tandem.files import write_atomically
 from tandem.layouts import ActionLayout, Layout
+from tandem.networks.choices import Choices
 from tandem.networks.numpy_gaussian import NumpyGaussian
 from tandem.networks.numpy_grasp import NumpyHybrid
 from tandem.networks.numpy_policy import NumpyPolicy, look
@@ -149,7 +150,7 @@ def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observatio
     expected = _expected(live, spec, x, memory)
     # a float32 has seven digits: what is computed of larger numbers is known to fewer decimals
     allowed = TOLERANCE * np.maximum(1.0, np.abs(live.seen(x)).max(axis=1, keepdims=True))
-    tied = _tied(expected, spec, allowed)
+    tied = _tied(expected, snapshot, spec, allowed)
     for rows in (slice(0, len(x)), slice(0, 1), slice(1, 3)):  # the batch is free
         found = policy.run({name: values[rows] for name, values in observations.items()}, memory[rows])
         for name, wanted in expected.items():
@@ -159,12 +160,17 @@ def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observatio
     return float(np.abs(difference)[:ROWS].max())
 
 
-def _tied(expected: dict[str, np.ndarray], spec: Spec, allowed: np.ndarray) -> np.ndarray:
+def _tied(expected: dict[str, np.ndarray], snapshot: PolicySnapshot, spec: Spec, allowed: np.ndarray) -> np.ndarray:
     """`(rows, action_dim)`: choices between which rounding decides, because the two best are worth the same to seven digits."""
+    tied = np.zeros((len(allowed), spec.action_dim), bool)
     if VALUES not in expected:
-        return np.zeros((len(allowed), spec.action_dim), bool)
-    best = np.sort(expected[VALUES], axis=1)
-    return (best[:, -1:] - best[:, -2:-1] <= 2 * allowed) & ActionLayout.of(spec).is_discrete
+        return tied
+    choices, values = Choices.of(ActionLayout.of(spec)), expected[VALUES]
+    one_table = snapshot.kind == "tanh_gaussian"  # the grasp critic's, for all parts together
+    for column, part in zip(choices.columns, [slice(None)] * len(choices.columns) if one_table else choices.parts, strict=True):
+        best = np.sort(values[:, part], axis=1)
+        tied[:, column] = best[:, -1] - best[:, -2] <= 2 * allowed[:, 0] if best.shape[1] > 1 else False
+    return tied
 
 
 def _features(snapshot: PolicySnapshot, observations: Observation) -> Observation:
@@ -181,8 +187,13 @@ def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x:
     """What the outputs should be."""
     after: dict[str, np.ndarray] = {}
     if isinstance(live, NumpyRecurrent):
-        mean, std, after[MEMORY_OUT] = live.gaussian(x, memory)
+        (mean, std, logits), after[MEMORY_OUT] = live.outputs(x, memory)
         action = live.mode(x, memory)[0]
+        after |= {VALUES: logits} if live.choices.columns else {}
+    elif isinstance(live, NumpyGaussian):
+        mean, std, logits = live.outputs(x)
+        action = live.mode(x)
+        after = {VALUES: logits} if live.choices.columns else {}
     else:
         mean, std = live.gaussian(x)
         action = live.mode(x)

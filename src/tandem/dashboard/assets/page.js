@@ -593,8 +593,13 @@ class Page {
     }));
   }
 
-  findings({ findings, state, seconds }) {
+  findings({ findings, state, seconds, stages }) {
     findings ??= [];
+    $("stages-card").hidden = !stages;
+    if (stages) {
+      text("stages-note", `${stages.succeeded} of the newest ${stages.episodes} episodes succeeded`);
+      table($("stages"), ["stage", "lost", "out of time"], stages.rows.map((row) => [row.stage, row.lost, row.time]));
+    }
     text("findings-note", seconds ? (findings.length ? "" : state ?? "") : "checking");
     $("findings").replaceChildren(...(findings.length || !seconds ? findings : [null]).map((finding) => {
       if (!finding) return make("p", "dim", "No problems found.");

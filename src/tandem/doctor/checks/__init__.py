@@ -17,6 +17,7 @@ from tandem.doctor.checks import (
     demo_numbers,
     demo_pictures,
     demos,
+    gripper,
     learning,
     processes,
     reaching,
@@ -132,6 +133,10 @@ CHECKS: tuple[Check, ...] = (
     learning.temperature_runaway,
     learning.entropy_collapsed,
     learning.entropy_high,
+    gripper.gripper_never_closes,
+    gripper.grasp_slips,
+    gripper.gripper_chatters,
+    gripper.grasp_critic_flat,
     learning.success_stuck,
     learning.evaluation_differs,
     learning.worse_than_demos,
@@ -202,6 +207,7 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "success_without_reward": ("terminal_without_reward", *_BAD_RESULTS),
     "actions_constant": _BAD_RESULTS,
     "learner_slow": ("policy_lag",),
+    "grasp_slips": ("terminal_without_reward",),
 }
 """Findings that usually follow from another one: the report lists the cause, with the names of what it explains."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from tandem.envs.arm import LINKS, CartesianControl
 from tandem.envs.cameras import Cameras, hide, picture_entry
-from tandem.envs.gear_assembly.board import DEGREE, MM
+from tandem.envs.gear_assembly.board import DEGREE, MM, Board
 from tandem.envs.gear_assembly.expert import GearCorrector, GearExpert
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL, TEETH, describe_scene
 from tandem.envs.gear_assembly.task import CONTROL, SPEC, GearAssembly
@@ -98,11 +98,7 @@ class GearAssemblyPixels(Task):
 
     def observe(self, rows: Rows) -> Observation:
         gears = self.gears
-        place, orientation = gears.board.measured_seat(rows)
-        back, pose = quat_conjugate(orientation), gears.control.pose[rows]
-        yaw = 2 * np.arctan2(orientation[:, 3], orientation[:, 0])[:, None]
-        turned = compose(np.concatenate([np.zeros((len(yaw), 2)), -yaw], axis=1), pose[:, 3:])
-        measured = np.concatenate([rotate(back, pose[:, :3] - (place - BOARD_NOMINAL)), turned], axis=1)
+        measured, yaw = from_measured_board(gears.board, rows, gears.control.pose[rows])
         angle = (gears.board.measured_phase[rows] - measured[:, 5]) * TEETH
         felt = gears.observe(rows)
         return {
@@ -127,6 +123,14 @@ class GearAssemblyPixels(Task):
         self._cameras.close()
 
 
+def from_measured_board(board: Board, rows: Rows, pose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A pose (n, 6) about the nominal seat in the measured seat's frame, and the yaw (n, 1) of that frame in the base's axes."""
+    place, orientation = board.measured_seat(rows)
+    yaw = 2 * np.arctan2(orientation[:, 3], orientation[:, 0])[:, None]
+    turned = compose(np.concatenate([np.zeros((len(yaw), 2)), -yaw], axis=1), pose[:, 3:])
+    return np.concatenate([rotate(quat_conjugate(orientation), pose[:, :3] - (place - BOARD_NOMINAL)), turned], axis=1), yaw
+
+
 def _as_measured(observation: Observation) -> Observation:
     """What `gear_assembly` would have shown, in the measured seat's frame."""
     if "measured_yaw" not in observation:
@@ -134,20 +138,18 @@ def _as_measured(observation: Observation) -> Observation:
             "the script of the gear task needs the measured pose of the board, which only teachers get, and this run has cameras in its "
             "place: record with --operator scripted, and train with --operator none or browser"
         )
-    back = _about_z(-observation["measured_yaw"])
-    offset = observation["command_offset"].astype(float)
+    back = yaw_quat(-observation["measured_yaw"])
     felt = {name: observation[name] for name in ("wrench", "gear_phase")}
-    offset = np.concatenate([rotate(back, offset[..., :3]), rotate(back, offset[..., 3:])], axis=-1)
-    previous = _turned(back, observation["previous_action"].astype(float))
+    offset, previous = (turned(back, observation[name].astype(float)) for name in ("command_offset", "previous_action"))
     return felt | {"tcp_pose": observation["measured_pose"], "command_offset": offset, "previous_action": previous}
 
 
-def _turned(quat: np.ndarray, action: np.ndarray) -> np.ndarray:
-    """The same step in other axes; three axes have one scale, and the three turns another."""
+def turned(quat: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """The same step or offset (..., 6) in other axes; three axes have one scale, and the three turns another."""
     return np.concatenate([rotate(quat, action[..., :3]), rotate(quat, action[..., 3:])], axis=-1)
 
 
-def _about_z(yaw: np.ndarray) -> np.ndarray:
+def yaw_quat(yaw: np.ndarray) -> np.ndarray:
     """(..., 1) -> (..., 4)."""
     nothing = np.zeros_like(yaw)
     return np.concatenate([np.cos(yaw / 2), nothing, nothing, np.sin(yaw / 2)], axis=-1)
@@ -165,8 +167,8 @@ class _InOtherAxes:
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
         action, by_human = self._script.decide(_as_measured(observation), proposed)
-        turned = _turned(_about_z(observation["measured_yaw"]), action.astype(float))
-        return np.clip(turned, -1, 1).astype(np.float32), by_human
+        step = turned(yaw_quat(observation["measured_yaw"]), action.astype(float))
+        return np.clip(step, -1, 1).astype(np.float32), by_human
 
 
 def pixel_expert(seed: int | None = None) -> _InOtherAxes:

@@ -38,8 +38,10 @@ def build_scene(name: str, geometry: Geometry, impedance: Impedance, gripper: Gr
     return describe_scene(name, geometry, impedance, gripper).compile()
 
 
-def describe_scene(name: str, geometry: Geometry, impedance: Impedance, gripper: Gripper) -> mujoco.MjSpec:
-    """The whole scene, not compiled yet."""
+def describe_scene(
+    name: str, geometry: Geometry, impedance: Impedance, gripper: Gripper, reference: str = "measured_seat"
+) -> mujoco.MjSpec:
+    """The whole scene, not compiled yet. Command, pose and velocity of the tool come out in the frame of `reference`."""
     spec = start_scene(name)
     spec.option.impratio = 100  # friction as stiff as the contact itself, or a held gear creeps out of the fingers
     fingertips = add_arm(spec, fingers=False)
@@ -47,7 +49,7 @@ def describe_scene(name: str, geometry: Geometry, impedance: Impedance, gripper:
     tool.add_site(name="tcp", size=[0.001, 0, 0], rgba=[0, 0, 0, 0])
     add_board(spec, geometry, fingers=FINGER)
     _add_gear_on_the_table(spec, geometry)
-    add_measured_seat(spec, impedance)  # the arm's actuators come first
+    add_measured_seat(spec, impedance, reference)  # the arm's actuators come first
     gripper.add_to(spec, tool, geometry.grip_height, FINGER)
     _add_views(spec, fingertips)
     add_wrench_sensors(spec)

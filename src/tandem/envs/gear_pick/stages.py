@@ -6,6 +6,7 @@ import numpy as np
 
 from tandem.envs.gear_assembly.board import MM
 from tandem.envs.gear_pick.scene import TABLE
+from tandem.envs.task import Stages
 from tandem.types import Observation
 
 STAGES = ("approach", "grasp", "lift", "carry", "insert")
@@ -22,3 +23,8 @@ def stage(observation: Observation) -> np.ndarray:
     lifted = held & (place[:, 2] - TABLE > _LIFTED)
     over = lifted & (np.hypot(place[:, 0], place[:, 1]) < _OVER)
     return near.astype(int) + held + lifted + over
+
+
+def stages() -> Stages:
+    """For the registry."""
+    return Stages(STAGES, stage, held=STAGES.index("lift"))

@@ -81,8 +81,12 @@ REACH = 15 * MM
 
 
 def pick_limits(mode: Mode) -> LimitSettings:
+    return pick_limits_of(CONTROL, mode)
+
+
+def pick_limits_of(control: ControlLimits, mode: Mode) -> LimitSettings:
     """Limits of a robot that does these tasks. The gripper has its own force and speed; the axis that commands it is free."""
-    arm = limits_of_control(CONTROL, 6, HZ, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0)
+    arm = limits_of_control(control, 6, HZ, position="tcp_pose", offset="command_offset", wrench="wrench", force=20.0)
     if mode == "three-way":
         return arm
     return replace(arm, speed=(*arm.speed, math.inf), low=(*arm.low, -math.inf), high=(*arm.high, math.inf))
@@ -221,7 +225,11 @@ class GearPick(Task):
         return free.sum(1) >= self.options.slip
 
     def observe(self, rows: Rows) -> Observation:
-        pose, sensors = self.control.pose[rows], self._sensors[rows]
+        return self.observed_from(rows, self.control.pose[rows])
+
+    def observed_from(self, rows: Rows, pose: np.ndarray) -> Observation:
+        """The observation of a tool whose pose in the measured seat's frame is this, (n, 6)."""
+        sensors = self._sensors[rows]
         seen = sensors[:, self._columns["seen_position"]] - pose[:, :3]
         seen[:, :2] += self.gear_error[rows]
         turn = sensors[:, self._columns["seen_orientation"]]
