@@ -52,6 +52,7 @@ COMMANDS = {
     ),
     "limits": Command("programs.limits:limits", "Say in words what a file of limits means, or write a first file for a task."),
     "demos": Command("programs.demos:demos", "Check, edit, convert, show and replay files of demonstrations.", True),
+    "reward": Command("programs.reward:reward", "Compute rewards anew, label frames, train a reward classifier.", True),
     "eval": Command("programs.evaluate:evaluate", "Evaluate a learned policy alone, on seeds that were never used to choose it."),
     "export": Command(
         "programs.export:export_command", "Write a learned policy as one ONNX file, compared with the policy before it is kept."

@@ -24,6 +24,8 @@ from tandem.types import PolicySnapshot, Step
 from tests.acting.counter_env import LENGTH, Counter, Link, counters, steady
 from tests.envs.strange_envs import strange_module
 
+SPEC = counters()[0].spec
+
 
 def acting(rows: int = 1, link: Link | None = None, env: TaskEnv | None = None, **options: Any) -> tuple[Actor, Link]:
     link = link or Link(steady(0.4))
@@ -217,8 +219,8 @@ def test_an_episode_that_nobody_judged_is_cut_short() -> None:
 
 def test_a_person_judges_one_robot() -> None:
     with pytest.raises(ConfigError, match="num_envs 1, got 2"):
-        reward_source("person", 2)
-    assert (reward_source("person").name, reward_source("simulation", 2).name) == ("person", "simulation")
+        reward_source("person", SPEC, 2)
+    assert (reward_source("person", SPEC).name, reward_source("simulation", SPEC, 2).name) == ("person", "simulation")
 
 
 # ---- discards

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -245,8 +245,7 @@ class Actor:
             if self._operators:
                 self._operators[row].reset()
             self._recorders[row].begin(_row(self._observation, row))
-        if 0 in rows:
-            self.rewards.begin()
+        self.rewards.begin(rows)
 
     def _take_newest_policy(self) -> None:
         """Between two steps, never within one."""
@@ -272,6 +271,11 @@ class Actor:
     def observation(self) -> Observation:
         """The observation of row 0 that the next action answers."""
         return _row(self._observation, 0)
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """How sure the rule that gives the rewards is of each stage, after the last step of row 0."""
+        return {} if self.judged is None else self.judged.values
 
     @property
     def place(self) -> tuple[int, int]:

@@ -26,6 +26,7 @@ from tandem.errors import ConfigError, FileMissing
 from tandem.networks.encoders.efficientnet import SHA256
 from tandem.networks.encoders.encoder import COMPONENTS, Encoder, TrunkName, fit_encoder, require_picture
 from tandem.off_policy.config import TrainConfig
+from tandem.rewards.classifier import parse_classifier
 from tandem.runs.folder import RunFolder
 from tandem.types import Observation, Spec, Transition
 
@@ -33,13 +34,25 @@ Say = Callable[[str], None]
 
 
 def open_eyes(
-    spec: Spec, config: TrainConfig, run: Path, *, resume: bool = False, init_from: Path | None = None, say: Say = lambda line: None
+    spec: Spec,
+    config: TrainConfig,
+    run: Path,
+    *,
+    resume: bool = False,
+    init_from: Path | None = None,
+    rule: bytes = b"",
+    say: Say = lambda line: None,
 ) -> tuple[Encoder, TrainConfig]:
-    """The encoder of a run, and its settings with encoded demonstrations. `spec` is the environment's."""
+    """The encoder of a run, and its settings with encoded demonstrations. `spec` is the environment's.
+
+    A run whose rewards a classifier gives sees through the classifier's encoder: a picture is then encoded once, and what the journal
+    holds can be judged again.
+    """
     if resume:
         return Encoder.read(RunFolder(run).encoder_file), config  # its demonstrations are encoded already
     _require_pictures(spec)
     encoder = None if init_from is None else Encoder.from_arrays(load_policy(init_from)[0].parameters)
+    encoder = _that_of_rewards(config.reward_source, rule, encoder)
     if not config.demos and encoder is None:
         raise ConfigError(
             f"'{spec.task}' has cameras ({', '.join(pictures_of(spec))}), and their encoder is fitted on demonstrations: give --demos FILE "
@@ -51,6 +64,17 @@ def open_eyes(
         say("the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away")
         config = dataclasses.replace(config, clone_steps=0, critic_steps=0)
     return encoder, dataclasses.replace(config, demos=encoded)
+
+
+def _that_of_rewards(source: str, rule: bytes, encoder: Encoder | None) -> Encoder | None:
+    """The encoder of the classifier that gives the rewards, where it has one; else the one that is given."""
+    own = parse_classifier(rule, source).encoder if source.startswith("classifier:") else None
+    if own is not None and encoder is not None and own.hash != encoder.hash:
+        raise ConfigError(
+            f"the policy to start from and {source} see pictures through different encoders, and a run has one. Train the classifier on "
+            f"steps of that run (`tandem reward train RUN`), or begin without --init-from."
+        )
+    return own or encoder
 
 
 def encoded_demos(

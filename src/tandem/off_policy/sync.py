@@ -45,10 +45,10 @@ def train(
     require_learnable(env.spec)
     spec, demos = resumed_spec(path, env.spec, config.demos) if resume else decide_spec(env.spec, config.demos, init_from, display.say)
     config = settle(config, demos, display.say)
-    if config.operator in DEVICES or config.reward_source == "person":
+    if config.operator in DEVICES or config.reward_source != "simulation":
         raise ConfigError(
             f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "
-            "real time, so no person can take part. Leave --sync out, or use --operator person:scripted."
+            "real time, so no person can take part, and rewards are the simulation's. Leave --sync out, or use --operator person:scripted."
         )
     if env.capabilities.clock == "real":
         env.close()

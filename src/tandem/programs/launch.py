@@ -14,7 +14,7 @@ from tandem.acting.policy import policy_to_start_from
 from tandem.envs.registry import spec_for
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, PackageMissing
-from tandem.files import DURABILITY_IN_WORDS, private_files
+from tandem.files import DURABILITY_IN_WORDS, private_files, write_atomically
 from tandem.learnable import sees
 from tandem.link.access import AccessFile
 from tandem.link.listening import plaintext_warning
@@ -28,6 +28,7 @@ from tandem.programs.page import page_installed
 from tandem.programs.parts import actor_part, hub_part, trainer_part
 from tandem.programs.supervisor import Supervisor
 from tandem.programs.terminal import errors, say
+from tandem.rewards.named import judged_by
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, plain
 from tandem.runs.loggers import WandB
@@ -133,10 +134,11 @@ def _prepare(
     if asked.resume is not None:
         return RunFolder.resume(path), config
     spec, encoder = spec_for(config.task, look), None
+    rule, spec = judged_by(config.reward_source, spec)
     if sees(spec):
         from tandem.off_policy.eyes import open_eyes  # only runs with cameras need it
 
-        encoder, config = open_eyes(spec, config, path, init_from=asked.init_from, say=display.say)
+        encoder, config = open_eyes(spec, config, path, init_from=asked.init_from, rule=rule, say=display.say)
         spec = encoder.spec(spec)
     require_learnable(spec)
     spec, demos = decide_spec(spec, config.demos, asked.init_from, display.say)
@@ -148,6 +150,9 @@ def _prepare(
     run = RunFolder.create(path, "rlpd", config, spec)
     if encoder is not None:
         encoder.write(run.encoder_file)
+    if rule:
+        write_atomically(run.rule_file, rule)
+        display.say(f"rewards: {spec.reward}")
     return run, config
 
 

@@ -76,6 +76,7 @@ def _hub(path: str, settings: str) -> None:
         durability=asked["durability"],
         ping_s=asked["timeout_s"] / 2,
         actor_settings=asked["actor_settings"],
+        rule=run.rule(),
     )
     hub = Hub(
         run.path,
