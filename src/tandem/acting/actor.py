@@ -106,6 +106,8 @@ class Actor:
         """The last step of every row; none of a row whose episode was lost."""
         self.judged: Judged | None = None
         """How it was judged."""
+        self._rewarded: int | None = None
+        """The last episode of row 0 that was a success."""
         self.returns = np.zeros(env.num_envs)
         """Sum of rewards of the episode that each row is in."""
         self._broken = broken
@@ -168,6 +170,8 @@ class Actor:
         self.steps += len(self.transitions)
         self.returns += judged.step.reward
         self._ended |= judged.step.ended
+        if judged.step.success[0]:
+            self._rewarded = self._recorders[0].episode
         self._leave_episodes_without_numbers()
         if judged.label is not None:
             self._send_episode_end(kept=True, success=judged.label.success)
@@ -210,6 +214,17 @@ class Actor:
         if not before:
             self._ended[0] = True
         return episode
+
+    def contradict(self, episode: int | None = None) -> int | None:
+        """A person says that the success of an episode of row 0 (the last one, unless its number is given) was none.
+
+        It is discarded, and `success` is False beside that: its last frame shows a failure. Returns its number; None: it is not over.
+        """
+        if self._rewarded is None or (episode is not None and episode > self._rewarded):
+            return None
+        chosen = self._rewarded if episode is None else episode
+        self._send_episode_end(kept=False, success=False, episode=chosen)
+        return chosen
 
     def _send_episode_end(self, kept: bool, success: bool | None, episode: int | None = None) -> None:
         recorder = self._recorders[0]

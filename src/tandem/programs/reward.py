@@ -65,6 +65,10 @@ class _Reward(Edit):
 
 
 ACTIONS: dict[str, tuple[str, str]] = {
+    "label": ("programs.label_frames:label", "Label frames: on a page, in the terminal, in a CSV file, or by the success that is known."),
+    "train": ("programs.train_reward:train_classifier", "Train a reward classifier, and say how good it is on held-out episodes."),
+    "set": ("programs.train_reward:change", "Write a classifier with another threshold, hold time or further conditions."),
+    "show": ("programs.train_reward:show", "Print what a classifier looks at, its thresholds, and how good it is."),
     "apply": ("programs.reward:apply", "Compute the rewards of stored steps anew, to a new file with its history inside."),
 }
 """Where the function of each action is, and the first line of its help."""

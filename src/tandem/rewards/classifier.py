@@ -114,6 +114,12 @@ class Classifier:
     def entries(self) -> Mapping[str, Entry]:
         return self.spec.observation
 
+    @property
+    def looks_at(self) -> tuple[str, ...]:
+        """Names of the entries that it and its conditions look at."""
+        further = {part.entry for stage in self.conditions.conditions for c in stage for part in c.parts} if self.conditions else set()
+        return tuple(sorted({*self.entries, *further}))
+
     def require(self, spec: Spec) -> None:
         for name, entry in self.entries.items():
             given = spec.observation.get(name)
