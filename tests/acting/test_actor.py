@@ -223,6 +223,17 @@ def test_a_person_judges_one_robot() -> None:
     assert (reward_source("person", SPEC).name, reward_source("simulation", SPEC, 2).name) == ("person", "simulation")
 
 
+def test_a_success_that_was_none_is_taken_back_with_its_episode() -> None:
+    actor, link = acting()
+    assert actor.contradict() is None, "nothing has succeeded yet"
+    turns(actor, LENGTH + 1)
+    assert actor.contradict() == 0, "the one before, though the next one goes on"
+    assert actor.contradict(episode=1) is None, "it is not over"
+    [end] = link.ends
+    assert (end.source, end.episode, end.kept, end.success) == ("robot.0", 0, False, False)
+    assert not actor.needs_reset
+
+
 # ---- discards
 
 

@@ -20,7 +20,6 @@ from tandem.rewards.choosing import candidates
 from tandem.rewards.classifier import read_classifier
 from tandem.rewards.labels import Frame, Label, read_labels, write_labels
 from tandem.rewards.stored import open_stored
-from tandem.rewards.training import TrainingConfig
 from tandem.types import Continuous, Entry, Spec, Transition
 from tests.waiting import wait_for
 
@@ -164,7 +163,7 @@ def test_several_stages_are_paid_in_their_order(demos: Path, tmp_path: Path) -> 
     places = [f"{n}:{first}:{last}={name}" for n in range(16) for first, last, name in ((0, 7, "failure"), (12, 18, "lifted"))]
     places += [f"{n}:22:24={'high' if n % 2 else 'lifted'}" for n in range(16)]
     label((demos,), labels=path, frames=tuple(places), stages=("lifted", "high"))
-    train_classifier((demos,), labels=(path,), out=out, stages=("lifted,high",), entries=("height",), config=TrainingConfig(updates=600))
+    train_classifier((demos,), labels=(path,), out=out, stages=("lifted,high",), entries=("height",), updates=600)
     apply((demos,), f"classifier:{out}", tmp_path)
     [file] = tmp_path.glob("*.db")
     rewards = [[step.reward for step in steps if step.reward] for steps in read_demos(file).episodes()]

@@ -39,7 +39,9 @@ def train_classifier(
     encoder: Path | None = None,
     hold_s: float = 0.0,
     conditions: Path | None = None,
-    config: tyro.conf.OmitArgPrefixes[TrainingConfig] = TrainingConfig(),  # noqa: B008  frozen
+    false_positives: float = TrainingConfig.false_positives,
+    updates: int = TrainingConfig.updates,
+    seed: int = 0,
 ) -> int:
     """Train a reward classifier on labelled frames, and say how good it is on episodes that it has not seen.
 
@@ -55,9 +57,11 @@ def train_classifier(
         encoder: Encoder of a run (RUN/encoder.safetensors) for its cameras. Default: one that is fitted on these files.
         hold_s: Seconds for which a stage must be met before it counts.
         conditions: File of conditions that must hold as well before the last stage counts.
-        config: Settings of the training.
+        false_positives: Share of the held-out failure frames that may be taken for a success; the threshold follows from it.
+        updates: Updates of the network, in each of the six trainings.
+        seed: Random seed for the network, the batches and the choice of held-out episodes.
     """
-    stored = open_stored(files)
+    stored, config = open_stored(files), TrainingConfig(false_positives=false_positives, updates=updates, seed=seed)
     names = tuple(part.strip() for given in stages for part in given.split(","))
     paths = labels or (((files[0] if (files[0] / "config.json").exists() else files[0].absolute().parent) / "labels.csv"),)
     known = {frame: given for path in paths for frame, given in read_labels(path).items()} | stored.said(names)

@@ -20,6 +20,7 @@ from tandem.doctor.checks import (
     learning,
     processes,
     reaching,
+    rewards,
     training,
 )
 from tandem.doctor.findings import NOTE, SEVERITIES, Finding
@@ -72,6 +73,8 @@ CHECKS: tuple[Check, ...] = (
     cameras.encoder_differs,
     cameras.camera_frozen,
     cameras.camera_blind,
+    rewards.reward_contradicted,
+    rewards.reward_drifted,
     data.observations_clipped,
     data.success_without_reward,
     data.steps_rejected,
@@ -159,6 +162,8 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "camera_frozen": ("camera_blind", "cameras_swapped", *_BAD_RESULTS),
     "camera_blind": ("cameras_swapped", *_BAD_RESULTS),
     "cameras_swapped": _BAD_RESULTS,
+    "reward_contradicted": _BAD_RESULTS,
+    "reward_drifted": _BAD_RESULTS,
     "disk_full": ("link_backlog", "no_steps", "learner_slow"),
     "hub_silent": ("actor_silent", *_NO_DATA),
     "trainer_dead": (*_NO_DATA, "link_backlog"),
