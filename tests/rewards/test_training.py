@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_too_few_episodes_are_refused_with_their_number() -> None:
 # ---- the file
 
 
-def classifier(**settings: object) -> Classifier:
+def classifier(**settings: Any) -> Classifier:
     sample = frames(episodes=8)
     trained = train(sample, ["success"], dataclasses.replace(QUICK, updates=60))
     return Classifier(

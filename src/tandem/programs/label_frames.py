@@ -47,7 +47,7 @@ def label(
         files: Files of demonstrations, journals or run folders, in any format that `tandem demos import` reads.
         labels: The CSV file of the labels. Default: labels.csv beside the first file, or in the run folder.
         how: On a page with keys and mouse; one after the other in the terminal; as a sheet (the chosen frames without labels, and their
-            pictures beside it) to be filled in by hand; or by the success that the steps have already.
+            pictures next to it) to be filled in by hand; or by the success that the steps have already.
         stages: Names of the stages in their order, the last is the success. One stage: success or failure.
         frames: Label these and nothing else: EPISODE:FIRST:LAST=LABEL, such as 3:40:45=success. Episodes count through all files from 0.
         classifier: Ask first about the frames that this classifier is least sure of.

@@ -50,7 +50,7 @@ def train_classifier(
     Args:
         files: The files, journals and run folders that the labels are about.
         labels: CSV files of labels (`tandem reward label`). Default: labels.csv beside the first file, or in the run folder.
-        out: The new file; a plot of its calibration is written beside it.
+        out: The new file; a plot of its calibration is written next to it.
         name: What the reward is called in data and on the page. Default: the name of the file.
         stages: Names of the stages in their order, as they were labelled.
         entries: Entries of the observation that it looks at. Default: the cameras; all numbers where there is none.

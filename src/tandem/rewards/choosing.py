@@ -29,7 +29,7 @@ class Candidate:
     frame: Frame
     observation: Observation
     number: int
-    """Of the episode, through all files from 0."""
+    """Number of the episode, through all files from 0."""
     of: int
     """Frames of the episode."""
     values: Mapping[str, float]

@@ -100,15 +100,19 @@ class Classifier:
     conditions: Conditions | None = None
     """What must hold as well before its last stage counts."""
     encoder: Encoder | None = None
-    """Of its cameras."""
+    """Makes features of its cameras' pictures."""
     usual: tuple[float, float] = (0.0, 0.0)
     """How far the frames that it was trained on are from their mean: median and 99th percentile, in standard deviations."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What was measured on held-out episodes."""
 
-    @cached_property
+    @property
     def name(self) -> str:
-        return f"classifier:{self.title}:{hashlib.sha256(self.to_bytes()).hexdigest()[:8]}"
+        return f"classifier:{self.title}:{self._hash}"
+
+    @cached_property
+    def _hash(self) -> str:
+        return hashlib.sha256(self.to_bytes()).hexdigest()[:8]
 
     @property
     def entries(self) -> Mapping[str, Entry]:
@@ -175,7 +179,7 @@ class Classifier:
             "usual": list(self.usual),
             "figures": dict(self.figures),
         }
-        arrays = {name: np.ascontiguousarray(getattr(self.weights, name), np.float32) for name in _ARRAYS}
+        arrays: dict[str, np.ndarray] = {name: np.ascontiguousarray(getattr(self.weights, name), np.float32) for name in _ARRAYS}
         arrays[SETTINGS] = np.frombuffer(json.dumps(settings, sort_keys=True).encode(), np.uint8)
         if self.encoder is not None:
             arrays |= self.encoder.arrays()

@@ -44,7 +44,7 @@ class Label(NamedTuple):
 
 
 def read_labels(path: Path) -> dict[Frame, Label]:
-    """Empty where there is no file yet; a line that is none is named. A frame that is labelled twice has its last label."""
+    """Empty where there is no file yet; a line that cannot be read is named. A frame that is labelled twice has its last label."""
     if not path.exists():
         return {}
     if not path.is_file() or path.stat().st_size > MAX_BYTES:

@@ -18,7 +18,7 @@ SOURCES = "simulation, person, classifier:FILE or conditions:FILE"
 
 
 def check_source(name: str) -> None:
-    """Refuse a name that is none, before anything is done."""
+    """Refuse an unknown name, before anything is done."""
     kind, _, file = name.partition(":")
     if name in ("simulation", "person") or (kind in KINDS and file):
         return

@@ -52,7 +52,7 @@ class Stored:
     spec: Spec
 
     def episodes(self) -> Iterator[StoredEpisode]:
-        """Of all files, one after the other; of a run also those that a person discarded, for a wrong reward is a reason to."""
+        """Those of all files, one after the other; of a run also those that a person discarded, for a wrong reward is a reason to."""
         for path in self.paths:
             with contextlib.ExitStack() as stack:
                 for steps in _episodes(path, stack):

@@ -30,7 +30,7 @@ class TrainingConfig:
     units: int = 64
     """Hidden units."""
     updates: int = 400
-    """Of the network, in each of the trainings."""
+    """Updates of the network, in each of the trainings."""
     batch_size: int = 128
     learning_rate: float = 2e-3
     weight_decay: float = 1e-3
