@@ -42,6 +42,9 @@ COMMANDS = {
     "latch": Command("programs.latch:latch", "Which robots of this machine stand still until somebody says resume, and why."),
     "ppo": Command("programs.training:ppo", "Learn a task with PPO, on many simulations at once.", True),
     "bc": Command("programs.training:bc", "Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`.", True),
+    "dagger": Command(
+        "programs.dagger:dagger", "Clone demonstrations, then learn from a person's corrections while the clone acts (HG-DAgger).", True
+    ),
     "distill": Command("programs.training:distill", "Train a policy that sees less, with one that sees more as its teacher.", True),
     "doctor": Command("programs.diagnose:diagnose", "What is wrong with a run, how that is known, and what to type next.", True),
     "dashboard": Command("programs.page:dashboard", "Open the page of a run: live while it trains, from its folder afterwards."),

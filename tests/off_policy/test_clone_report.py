@@ -31,7 +31,7 @@ def shown() -> np.ndarray:
 
 def test_every_guess_is_what_it_says() -> None:
     actions = shown()
-    report = report_clone(SPEC, actions, actions, EPISODES, [8, 9])
+    report = report_clone(SPEC, actions, actions, EPISODES, np.array([8, 9]))
     held = actions[160:]
     np.testing.assert_allclose(report.guesses["zero"], [*np.square(held[:, :2]).mean(axis=0), 1.0], rtol=1e-5)
     # the second axis changes at the first step of an episode only, where the guess is no motion: 0.4^2 in one of 20 steps
@@ -44,11 +44,11 @@ def test_every_guess_is_what_it_says() -> None:
 def test_a_clone_that_stands_still_is_told_so() -> None:
     actions = shown()
     still = actions * np.array([0.05, 0.05, 1], np.float32)
-    report = report_clone(SPEC, still, actions, EPISODES, [8, 9])
+    report = report_clone(SPEC, still, actions, EPISODES, np.array([8, 9]))
     assert report.stands_still and len(report.no_better_than("zero")) == 2
     text = "\n".join(report.lines())
     assert "it has learned to stand still: its actions are 5% of the demonstrated ones" in text and "no better than not moving in" in text
-    moving = report_clone(SPEC, 0.9 * actions, actions, EPISODES, [8, 9])
+    moving = report_clone(SPEC, 0.9 * actions, actions, EPISODES, np.array([8, 9]))
     assert not moving.stands_still and moving.no_better_than("zero") == [] and "it moves" in "\n".join(moving.lines())
 
 

@@ -74,10 +74,8 @@ def policy_to_start_from(path: Path, spec: Spec) -> PolicySnapshot:
     return snapshot
 
 
-def numpy_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent | NumpyChunks:
-    """The forward pass of a policy, by its kind."""
-    if CHUNK in snapshot.parameters:
-        return NumpyChunks(snapshot.parameters)
+def numpy_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent:
+    """The forward pass of a policy that decides one action at a time, by its kind."""
     return NumpyRecurrent(snapshot.parameters) if snapshot.kind == "recurrent_gaussian" else acting_policy(snapshot)
 
 
@@ -117,7 +115,8 @@ def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> 
     """The policy as a function of observations: its most likely action, or a drawn one."""
     if isinstance(chosen, OnnxPolicy):
         return Acting(chosen, spec, stochastic_seed)
-    acting = Acting(numpy_policy(chosen), spec, stochastic_seed)
+    several = CHUNK in chosen.parameters
+    acting = Acting(NumpyChunks(chosen.parameters) if several else numpy_policy(chosen), spec, stochastic_seed)
     if any(entry.role == "features" for entry in spec.observation.values()):
         from tandem.acting.eyes import Eyes  # only policies with cameras need it
         from tandem.networks.encoders.encoder import Encoder

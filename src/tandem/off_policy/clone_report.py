@@ -9,7 +9,6 @@ A clone whose error is as large as that of `zero` has learned to stand still, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +75,7 @@ class CloneReport:
         return {"axes": list(self.axes), **figures, "motion": self.motion, "stands_still": self.stands_still, "steps": self.steps}
 
 
-def report_clone(spec: Spec, predicted: np.ndarray, actions: np.ndarray, episodes: np.ndarray, held_out: Sequence[int]) -> CloneReport:
+def report_clone(spec: Spec, predicted: np.ndarray, actions: np.ndarray, episodes: np.ndarray, held_out: np.ndarray) -> CloneReport:
     """`predicted` and `actions` `(N, action_dim)` of all steps, in the order of their episodes."""
     layout, chosen = ActionLayout.of(spec), np.isin(episodes, held_out)
     first = np.append(True, episodes[1:] != episodes[:-1])

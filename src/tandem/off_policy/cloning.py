@@ -11,7 +11,7 @@ import numpy as np
 import tyro
 
 from tandem.acting.evaluate import evaluate
-from tandem.acting.policy import act_with, describe, numpy_policy
+from tandem.acting.policy import act_with, describe
 from tandem.agents.bc import BCConfig, clone, start_as_clone, validation_episodes
 from tandem.agents.sac import SAC
 from tandem.agents.sac_config import SACConfig
@@ -24,7 +24,7 @@ from tandem.layouts import ActionLayout, Layout
 from tandem.learnable import sees
 from tandem.networks.numpy_chunks import CHUNK, NumpyChunks
 from tandem.networks.numpy_heads import NumpyHeads
-from tandem.networks.numpy_policy import NumpyPolicy
+from tandem.networks.numpy_policy import acting_policy
 from tandem.off_policy.clone_report import report_clone
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.run_spec import decide_spec
@@ -124,9 +124,8 @@ def clone_demos(args: CloneArgs, path: Path, display: Display) -> dict[str, Any]
 
 def _predicted(snapshot: PolicySnapshot, seen: np.ndarray, action_dim: int) -> np.ndarray:
     """(N, action_dim): the first action of each decision. `seen` is what comes after the heads of its cameras."""
-    policy = numpy_policy(snapshot)
-    assert isinstance(policy, NumpyPolicy | NumpyChunks)
-    return (policy.policy if isinstance(policy, NumpyChunks) else policy).mode(seen)[:, :action_dim]
+    policy = NumpyChunks(snapshot.parameters).policy if CHUNK in snapshot.parameters else acting_policy(snapshot)
+    return policy.mode(seen)[:, :action_dim]
 
 
 def _rolled_out(task: str, snapshot: PolicySnapshot, spec: Spec, seeds: Sequence[int], display: Display) -> dict[str, Any]:

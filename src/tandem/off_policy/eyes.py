@@ -41,12 +41,13 @@ def open_eyes(
     resume: bool = False,
     init_from: Path | None = None,
     rule: bytes = b"",
+    clones: bool = False,
     say: Say = lambda line: None,
 ) -> tuple[Encoder, TrainConfig]:
     """The encoder of a run, and its settings with encoded demonstrations. `spec` is the environment's.
 
     A run whose rewards a classifier gives sees through the classifier's encoder: a picture is then encoded once, and what the journal
-    holds can be judged again.
+    holds can be judged again. `clones`: the heads of the cameras are trained by cloning, so the policy may begin as a clone.
     """
     if resume:
         return Encoder.read(RunFolder(run).encoder_file), config  # its demonstrations are encoded already
@@ -60,7 +61,7 @@ def open_eyes(
         )
     encoder, encoded = encoded_demos(spec, config.demos, encoder, config.encoder, say)
     require_memory(encoder.spec(spec), config, say)
-    if config.clone_steps:
+    if config.clone_steps and not clones:
         say("the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away")
         config = dataclasses.replace(config, clone_steps=0, critic_steps=0)
     return encoder, dataclasses.replace(config, demos=encoded)

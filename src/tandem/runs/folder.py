@@ -52,9 +52,9 @@ from tandem.types import Metrics, Spec
 PRIVATE_FOLDER = 0o700
 """Run folders hold the token, the settings and pictures: they are their owner's alone. Demonstrations are data that people share."""
 _DIGITS = 20
-Kind = Literal["rlpd", "ppo", "distill", "bc", "recording"]
+Kind = Literal["rlpd", "ppo", "distill", "bc", "dagger", "recording"]
 """Which program made a run. `recording`: nothing is trained, a person records demonstrations."""
-TRAINED_BY: Mapping[Kind, str] = {"rlpd": "RLPD", "ppo": "PPO", "distill": "distillation", "bc": "behaviour cloning"}
+TRAINED_BY: Mapping[Kind, str] = {"rlpd": "RLPD", "ppo": "PPO", "distill": "distillation", "bc": "behaviour cloning", "dagger": "HG-DAgger"}
 RESUMED_BY: Mapping[Kind, str] = {"rlpd": "train", "ppo": "ppo"}
 """The command that continues a run; the other kinds take minutes and are started again."""
 
