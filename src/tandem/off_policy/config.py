@@ -27,7 +27,7 @@ class TrainConfig:
     seed: int = 0
     """Random seed for networks, sampling, exploration and simulations."""
     demos: tuple[Path, ...] = ()
-    """Files of demonstrations (`tandem record`, or hil-serl pickles). Without any: learn from online data alone."""
+    """Files of demonstrations, in any format that `tandem demos import` reads. Without any: learn from online data alone."""
     max_steps: int = 1_000_000
     """Learner steps after which training ends."""
     batch_size: int = 256

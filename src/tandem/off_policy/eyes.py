@@ -109,9 +109,10 @@ def _require_pictures(spec: Spec) -> None:
 def _key(files: Sequence[Path], how: str) -> str:
     digest = hashlib.sha256(f"{how} {SHA256} {COMPONENTS}".encode())
     for file in files:
-        if not file.is_file():
+        if not file.exists():
             raise FileMissing(f"there is no file of demonstrations {file} (looked in {file.absolute().parent})")
-        digest.update(file.read_bytes())
+        for part in sorted(part for part in file.rglob("*") if part.is_file()) if file.is_dir() else [file]:
+            digest.update(part.read_bytes())
     return digest.hexdigest()[:12]
 
 
