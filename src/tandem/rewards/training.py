@@ -135,7 +135,7 @@ def _fit(frames: Frames, targets: np.ndarray, config: TrainingConfig) -> Weights
     moments = {name: (np.zeros_like(value), np.zeros_like(value)) for name, value in values.items()}
     for update in range(1, config.updates + 1):
         rows = rng.integers(0, len(x), config.batch_size)
-        noisy = x[rows] + rng.normal(0, config.noise, (len(rows), size)).astype(np.float32)
+        noisy = x[rows] + config.noise * rng.standard_normal((len(rows), size), np.float32)
         gradients = _gradients(values, noisy, y[rows], balance[rows])
         rate = config.learning_rate * min(1.0, 2 * (1 - update / (config.updates + 1)))
         for name, gradient in gradients.items():
