@@ -81,7 +81,7 @@ def main(seed: int = 0, quick: bool = False, json: bool = False, runs: Path = Pa
         rates[name] = found["success"]
         report.row(f"success with the {name}", f"{wilson(found['successes'], found['episodes'])}, {summary['actor_step']:,} actor steps")
     report.figures |= {"success": rates["classifier"], "success_true_reward": rates["true reward"]}
-    report.figures["success_ratio"] = rates["classifier"] / rates["true reward"] if rates["true reward"] else float("nan")
+    report.figures["success_ratio"] = rates["classifier"] / rates["true reward"] if rates["true reward"] else 0.0
     for name in ("precision", "recall", "false_positives_per_1000"):
         report.row(name, f"{report.figures[name]:.4g}")
     report.show(json)

@@ -103,6 +103,7 @@ SLOW = (
     # a browser, or drawing
     "dashboard/test_page_live.py",
     "dashboard/test_page_recording.py",
+    "dashboard/test_page_rewards.py",
     "envs/test_rendering.py",
     # training, or compiling networks
     "agents/test_bc.py",

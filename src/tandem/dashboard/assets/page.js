@@ -242,7 +242,7 @@ class Page {
   /** How sure the classifier or the conditions that give the rewards are of each stage. */
   judgements() {
     const found = Object.entries(this.view.observation).filter(([name]) => name.startsWith("reward: "));
-    if (this.view.success) this.rewarded = this.view.episode;
+    if (this.view.success) this.rewarded = this.view.step ? this.view.episode : this.view.episode - 1; // before its first step: the one before
     $("wrong").hidden = !found.length;
     return found.map(([name, [value]]) => make("span", "", `${name.slice(8)} `, make("b", "", value.toFixed(2))));
   }
