@@ -13,6 +13,7 @@ from tandem.data.demos import DemoWriter, read_demos
 from tandem.envs.isaac.profile import RewardProfile
 from tandem.envs.isaac.rewards import Judge
 from tandem.errors import ConfigError, SpecMismatch
+from tandem.programs.record import record
 from tandem.programs.reward import apply
 from tandem.rewards.conditions import parse_conditions, read_conditions
 from tandem.rewards.named import check_source
@@ -154,3 +155,8 @@ def test_stored_steps_get_new_rewards_in_a_new_file_that_remembers(tmp_path: Pat
 def test_what_nobody_can_judge_again_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither a simulation nor a person can judge stored steps again"):
         apply((tmp_path / "x.db",), "person")
+
+
+def test_a_script_that_records_does_not_choose_its_reward(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"tandem reward apply FILE --source conditions:x.toml"):
+        record("reach", demos=1, out=tmp_path, reward_source="conditions:x.toml")

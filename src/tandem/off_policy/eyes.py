@@ -96,7 +96,7 @@ def encoded_demos(
         say(f"fitting the encoder ({trunk}) on the pictures of {len(steps):,} steps")
         encoder = fit_encoder(_pictures(steps, pictures_of(spec)), trunk)
     encoder.write(encoder_file)
-    _write(steps_file, encoder.spec(spec), encoded_steps(steps, encoder, spec))
+    _write(steps_file, dataclasses.replace(encoder.spec(spec), reward=""), encoded_steps(steps, encoder, spec))
     say(f"encoded the demonstrations with {encoder.trunk}:{encoder.hash}: {steps_file}")
     return encoder, (steps_file,)
 

@@ -161,7 +161,8 @@ def _prepare(
         encoder.write(run.encoder_file)
     if rule:
         write_atomically(run.rule_file, rule)
-        display.say(f"rewards: {spec.reward}")
+        own = "; demonstrations keep those of their files (`tandem reward apply` computes them anew)" if config.demos else ""
+        display.say(f"rewards: {spec.reward}{own}")
     return run, config
 
 

@@ -64,6 +64,11 @@ def record(
         raise ConfigError(f"--demos must be at least 1, got {demos}")
     if operator in BY_HAND:
         path = _record_by_hand(task, operator, demos, out, seed, port, reward_source, mapping, asked)
+    elif reward_source != "simulation":
+        raise ConfigError(
+            f"--reward-source {reward_source} is for a person who records with {', '.join(BY_HAND)}; with --operator {operator} the "
+            f"environment decides. Afterwards `tandem reward apply FILE --source {reward_source}` computes the rewards anew."
+        )
     else:
         path = record_with(task, operator, demos, out, seed, quiet, asked)
     if not quiet:
