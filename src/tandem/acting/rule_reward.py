@@ -40,7 +40,8 @@ class RuleReward(TakesLabels):
             reward_terms={},
             success_known=True,
         )
-        values = {stage: float(value) for stage, value in zip(self._rule.stages, verdict.values[0], strict=True)}
+        known = zip(self._rule.stages, verdict.values[0], strict=True)
+        values = {stage: float(value) for stage, value in known if np.isfinite(value)}  # a NaN meets nothing, and is not shown
         label = self.take_label()
         if label is not None:
             return dataclasses.replace(with_label(judged, label), values=values)
@@ -48,4 +49,4 @@ class RuleReward(TakesLabels):
 
 
 def _said(values: dict[str, float]) -> str:
-    return ", ".join(f"{stage} {value:.2f}" for stage, value in values.items() if np.isfinite(value))
+    return ", ".join(f"{stage} {value:.2f}" for stage, value in values.items())

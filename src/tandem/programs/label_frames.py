@@ -19,8 +19,7 @@ from tandem.programs.terminal import console, say
 from tandem.rewards.choosing import Candidate, candidates, labels_by_place, labels_by_success
 from tandem.rewards.classifier import read_classifier
 from tandem.rewards.labels import FAILURE, SUCCESS, Frame, Label, read_labels, write_labels
-from tandem.rewards.stored import Stored, open_stored
-from tandem.runs.folder import RunFolder
+from tandem.rewards.stored import Stored, open_stored, usual_labels
 
 Files = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")]
 MOST_STAGES = 9
@@ -58,7 +57,7 @@ def label(
         open_page: Open the page in a browser (`--no-open-page`: only print the link).
     """
     names = _checked(stages)
-    stored, path = open_stored(files), labels or _beside(files)
+    stored, path = open_stored(files), labels or usual_labels(files)
     known = read_labels(path)
     before = dict(known)
     if frames:
@@ -86,11 +85,6 @@ def _checked(stages: Sequence[str]) -> tuple[str, ...]:
     if not names or len(set(names)) < len(names) or FAILURE in names or not all(names) or len(names) > MOST_STAGES:
         raise ConfigError(f"--stages are 1 to {MOST_STAGES} different names, and '{FAILURE}' is none of them; got {', '.join(names)}")
     return names
-
-
-def _beside(files: Sequence[Path]) -> Path:
-    first = files[0]
-    return (first if RunFolder(first).config_file.exists() else first.absolute().parent) / "labels.csv"
 
 
 def _place(text: str, stages: tuple[str, ...]) -> tuple[int, int, int, str]:

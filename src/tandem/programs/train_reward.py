@@ -19,7 +19,7 @@ from tandem.rewards.classifier import Classifier, encoded, flat_inputs, read_cla
 from tandem.rewards.conditions import read_conditions
 from tandem.rewards.labels import FAILURE, Frame, Label, read_labels
 from tandem.rewards.recompute import stacked
-from tandem.rewards.stored import Stored, open_stored
+from tandem.rewards.stored import Stored, open_stored, usual_labels
 from tandem.rewards.training import Frames, Trained, TrainingConfig, train
 from tandem.types import Observation, Spec
 
@@ -63,7 +63,7 @@ def train_classifier(
     """
     stored, config = open_stored(files), TrainingConfig(false_positives=false_positives, updates=updates, seed=seed)
     names = tuple(part.strip() for given in stages for part in given.split(","))
-    paths = labels or (((files[0] if (files[0] / "config.json").exists() else files[0].absolute().parent) / "labels.csv"),)
+    paths = labels or (usual_labels(files),)
     known = {frame: given for path in paths for frame, given in read_labels(path).items()} | stored.said(names)
     frames, observations = _gathered(stored, known, names)
     spec, eyes = _looked_at(stored, entries, encoder, observations)

@@ -84,6 +84,13 @@ class Stored:
         )
 
 
+def usual_labels(paths: Sequence[Path]) -> Path:
+    """Where the labels of these files are unless somebody says otherwise: beside the first file, or in the run folder."""
+    if not paths:
+        raise ConfigError("which files? Give files of demonstrations, journals or run folders")
+    return (paths[0] if _is_run(paths[0]) else paths[0].absolute().parent) / "labels.csv"
+
+
 def _is_run(path: Path) -> bool:
     return path.is_dir() and RunFolder(path).config_file.exists()
 
