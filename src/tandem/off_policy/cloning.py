@@ -45,9 +45,6 @@ class CloneArgs:
     demos: tuple[Path, ...]
     """Files of demonstrations."""
     config: tyro.conf.OmitArgPrefixes[BCConfig] = field(default_factory=BCConfig)
-    chunk: int = 1
-    """Actions that the policy decides at once and executes before it looks again. Above 1: such a policy can act, but RLPD cannot start
-    from it, and it cannot be exported."""
     hidden: tuple[int, ...] = SACConfig.hidden
     """Units of the hidden layers; the same as in the run that it will start."""
     encoder: Literal["efficientnet-lite0", "random-lite0"] = "efficientnet-lite0"
@@ -56,6 +53,9 @@ class CloneArgs:
     """Random seed for the network, the batches and the choice of validation episodes."""
     final_episodes: int = 100
     """Episodes of the evaluation of each of the two policies."""
+    chunk: int = 1
+    """Actions that the policy decides at once and executes before it looks again. Above 1: such a policy can act, but RLPD cannot start
+    from it, and it cannot be exported."""
     run: Path | None = None
     """Folder of the run. Default: runs/TASK_bc_TIME."""
     quiet: bool = False
