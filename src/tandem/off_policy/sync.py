@@ -64,10 +64,7 @@ def train(
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
     run = RunFolder.resume(path) if resume else RunFolder.create(path, "rlpd", config, spec)
-    if encoder is not None:
-        encoder.write(run.encoder_file)
-    if rule:
-        write_atomically(run.rule_file, rule)
+    _keep(run, encoder, rule)
     run.add_loggers(config.wandb)
     with ending(env), _open_journal(run, spec, resume) as journal, display:
         link = InprocLink(journal)
@@ -100,6 +97,14 @@ def train(
         summary = trainer.finish(reason)
     run.close()
     return summary
+
+
+def _keep(run: RunFolder, encoder: Encoder | None, rule: bytes) -> None:
+    """What its observations and rewards come from, for a resume and for everybody who reads the run later."""
+    if encoder is not None:
+        encoder.write(run.encoder_file)
+    if rule:
+        write_atomically(run.rule_file, rule)
 
 
 def _with_eyes(

@@ -67,12 +67,8 @@ def train_classifier(
     known = {frame: given for path in paths for frame, given in read_labels(path).items()} | stored.said(names)
     frames, observations = _gathered(stored, known, names)
     spec, eyes = _looked_at(stored, entries, encoder, observations)
-    inputs = _inputs(observations, spec, eyes)
-    scale = _scales(spec)
     say(f"{len(frames):,} labelled frames of {len({frame[:2] for frame, _ in frames})} episodes; looking at {', '.join(spec.observation)}")
-    episode = {place: number for number, place in enumerate(dict.fromkeys(frame[:2] for frame, _ in frames))}
-    stage = np.array([0 if given == FAILURE else names.index(given) + 1 for _, given in frames])
-    trained = train(Frames(inputs, stage, np.array([episode[frame[:2]] for frame, _ in frames]), scale), names, config, say)
+    trained = train(_as_arrays(frames, _inputs(observations, spec, eyes), spec, names), names, config, say)
     made = Classifier(
         title=(name or out.stem)[:60],
         spec=spec,
@@ -178,6 +174,12 @@ def _looked_at(stored: Stored, entries: Sequence[str], encoder: Path | None, see
         say(f"fitting the encoder of the cameras on {len(seen):,} frames")
         eyes = fit_encoder(np.stack([look[name] for look in seen]) for name in pictures_of(small))
     return eyes.spec(small), eyes
+
+
+def _as_arrays(frames: list[tuple[Frame, str]], inputs: np.ndarray, spec: Spec, stages: tuple[str, ...]) -> Frames:
+    episode = {place: number for number, place in enumerate(dict.fromkeys(frame[:2] for frame, _ in frames))}
+    stage = np.array([0 if given == FAILURE else stages.index(given) + 1 for _, given in frames])
+    return Frames(inputs, stage, np.array([episode[frame[:2]] for frame, _ in frames]), _scales(spec))
 
 
 def _inputs(observations: list[Observation], spec: Spec, eyes: Encoder | None) -> np.ndarray:

@@ -98,6 +98,7 @@ CHECKS: tuple[Check, ...] = (
     data.steps_missing,
     cameras.cameras_swapped,
     data.observations_drifted,
+    demo_episodes.demos_mixed_rewards,
     demo_episodes.demos_doubled,
     demo_episodes.demos_copies,
     demo_episodes.demos_one_step,
