@@ -99,6 +99,7 @@ SLOW = (
     "link/test_control_characters.py",
     "programs/test_access_command.py",
     "programs/test_allowed.py",
+    "rewards/test_runs.py",
     "programs/test_limits.py",
     # a browser, or drawing
     "dashboard/test_page_live.py",

@@ -1,5 +1,6 @@
 """Rules as the reward of a run: over a real hub, seen on the page, contradicted by a person; and through a camera."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,16 @@ import pytest
 
 from tandem.acting.eyes import EncodedEnv
 from tandem.acting.person_reward import reward_source
+from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import read_demos
+from tandem.data.journal import Journal
 from tandem.doctor.records import load_run
 from tandem.envs.reach import ReachExpert
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.eyes import open_eyes
+from tandem.off_policy.sync import train
 from tandem.programs.label_frames import label
 from tandem.programs.record import record_demos
 from tandem.programs.reward import apply
@@ -22,6 +26,7 @@ from tandem.programs.train_reward import train_classifier
 from tandem.rewards.classifier import read_classifier
 from tandem.rewards.named import judged_by
 from tandem.rewards.stored import open_stored
+from tandem.runs.display import Display
 from tests.seeing_task import SEEING
 from tests.teleop.remote_rig import Rig
 from tests.waiting import wait_for
@@ -93,3 +98,27 @@ def test_a_classifier_may_look_at_numbers_beside_a_camera(seen: Path, tmp_path: 
     with pytest.raises(ConfigError, match="no reward source 'classifier:'"):
         TrainConfig(reward_source="classifier:")
     assert read_classifier(out).encoder is None
+
+
+def test_a_run_in_one_thread_is_judged_by_its_rule_also_after_a_resume(tmp_path: Path) -> None:
+    (tmp_path / "rule.toml").write_bytes(LATER)
+    config = TrainConfig(
+        task="reach",
+        agent=SACConfig(hidden=(8, 8)),
+        batch_size=8,
+        training_starts=10,
+        max_steps=10,
+        eval_period=0,
+        final_episodes=0,
+        reward_source=f"conditions:{tmp_path / 'rule.toml'}",
+    )
+    train(config, tmp_path / "run", Display("quiet"))
+    (tmp_path / "rule.toml").unlink()  # the run has its own copy
+    train(replace(config, max_steps=15), tmp_path / "run", Display("quiet"), resume=True)
+    with Journal.open(tmp_path / "run" / "journal.db") as journal:
+        steps = [step for _, step in journal.read()]
+        assert journal.spec.reward.startswith("conditions:away:")
+    assert len(steps) > 20
+    for step in steps:
+        moved = float(step.next_observation["tcp_velocity"][0]) > 0.0001
+        assert (step.reward, bool(step.success), step.terminated) == (float(moved), moved, moved)
