@@ -11,6 +11,7 @@ from tandem.errors import DataError, FileUnreadable, SpecMismatch
 from tandem.rewards.classifier import Classifier, parse_classifier, read_classifier
 from tandem.rewards.conditions import parse_conditions
 from tandem.rewards.training import Frames, TrainingConfig, choose_threshold, split_episodes, train
+from tandem.types import Entry
 from tests.data.data_samples import SPEC
 
 QUICK = TrainingConfig()
@@ -53,6 +54,17 @@ def test_every_episode_is_held_out_once_and_successes_are_in_every_round() -> No
     rounds = split_episodes(sample.stage == 1, sample.episode)
     assert all(len(set(rounds[sample.episode == episode])) == 1 for episode in range(20)) and set(rounds) == set(range(5))
     assert all((sample.stage[rounds == number] == 1).any() for number in range(5))
+
+
+def test_what_no_success_looked_like_has_no_value() -> None:
+    """A network says anything far from its frames: without a bound a robot would learn to go there."""
+    trained = train(frames(), ["success"], QUICK)
+    spec = dataclasses.replace(SPEC, observation={"state": Entry((4,))})
+    bounded = Classifier("seated", spec, ("success",), trained.thresholds, trained.weights, known=trained.known)
+    far = {"state": np.array([[0, 0, 40, 0], [0, 0, 1, 0]], np.float32)}
+    free = bounded.changed(known=None).values(far)[:, 0]
+    assert (free > trained.thresholds).all(), "40 is more than 1, says the network"
+    assert bounded.values(far)[0, 0] == 0.0 and bounded.values(far)[1, 0] == free[1]
 
 
 def test_several_stages_have_a_threshold_each() -> None:

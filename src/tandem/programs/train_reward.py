@@ -79,6 +79,7 @@ def train_classifier(
         conditions=None if conditions is None else read_conditions(conditions),
         encoder=eyes,
         usual=trained.usual,
+        known=trained.known,
         figures=trained.figures,
     )
     made.require(stored.spec)

@@ -58,6 +58,10 @@ class Weights:
     def standardised(self, inputs: np.ndarray) -> np.ndarray:
         return np.clip((inputs - self.offset) / self.scale, -INPUT_CLIP, INPUT_CLIP)
 
+    def distance(self, inputs: np.ndarray) -> np.ndarray:
+        """(N,): from the mean of the training, root mean square in its standard deviations."""
+        return np.sqrt(np.square(self.standardised(inputs)).mean(axis=1))
+
     def logits(self, inputs: np.ndarray) -> np.ndarray:
         """(N, stages), not calibrated."""
         hidden = np.maximum(self.standardised(inputs) @ self.hidden_weight + self.hidden_bias, 0)
@@ -102,7 +106,9 @@ class Classifier:
     encoder: Encoder | None = None
     """Makes features of its cameras' pictures."""
     usual: tuple[float, float] = (0.0, 0.0)
-    """How far the frames that it was trained on are from their mean: median and 99th percentile, in standard deviations."""
+    """How far frames of held-out episodes are from the mean of the others: median and 99th percentile, in standard deviations."""
+    known: float | None = None
+    """Farther than this from its frames it gives no value: no success looked like that, and a network may say anything there."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What was measured on held-out episodes."""
 
@@ -144,7 +150,10 @@ class Classifier:
             self.conditions.require(spec)
 
     def values(self, observation: Observation) -> np.ndarray:
-        certain = self.weights.probabilities(self.inputs(observation))
+        inputs = self.inputs(observation)
+        certain = self.weights.probabilities(inputs)
+        if self.known is not None:
+            certain[self.weights.distance(inputs) > self.known] = 0.0
         if self.conditions is not None:  # a stage that the conditions do not allow is not reached, however sure it is
             certain[:, -1] *= self.conditions.met(self.conditions.values(observation))[:, -1]
         return certain
@@ -163,7 +172,7 @@ class Classifier:
 
     def distance(self, observation: Observation) -> np.ndarray:
         """(N,): how far each observation is from the frames of the training, root mean square in their standard deviations."""
-        return np.sqrt(np.square(self.weights.standardised(self.inputs(observation))).mean(axis=1))
+        return self.weights.distance(self.inputs(observation))
 
     # ---- the file
 
@@ -177,6 +186,7 @@ class Classifier:
             "hold_s": self.hold_s,
             "conditions": None if self.conditions is None else self.conditions.source.decode(),
             "usual": list(self.usual),
+            "known": self.known,
             "figures": dict(self.figures),
         }
         arrays: dict[str, np.ndarray] = {name: np.ascontiguousarray(getattr(self.weights, name), np.float32) for name in _ARRAYS}
@@ -240,5 +250,6 @@ def _from_settings(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
         conditions=None if conditions is None else parse_conditions(str(conditions).encode(), "the conditions of the classifier"),
         encoder=encoder,
         usual=(float(usual[0]), float(usual[1])),
+        known=None if settings["known"] is None else float(settings["known"]),
         figures=dict(settings["figures"]),
     )

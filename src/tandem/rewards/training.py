@@ -19,6 +19,8 @@ from tandem.rewards.classifier import Weights, sigmoid
 
 ROUNDS = 5
 BINS = 10
+SLACK = 1.05
+"""A frame that is farther from the others than the farthest held-out success, times this, is no success that anybody has labelled."""
 _LEAST_STD = 0.05
 """Of an input, in units of its scale: what hardly varies in training is not blown up."""
 
@@ -60,6 +62,7 @@ class Trained:
     weights: Weights
     thresholds: tuple[float, ...]
     usual: tuple[float, float]
+    known: float
     figures: dict[str, Any]
     held_out: np.ndarray
     """(N, stages): what classifiers that had not seen the episode said of each frame, calibrated"""
@@ -70,21 +73,22 @@ def train(frames: Frames, stages: Sequence[str], config: TrainingConfig, say: Ca
     targets = frames.stage[:, None] >= np.arange(1, len(stages) + 1)
     _require_enough(targets, frames.episode, stages)
     rounds = split_episodes(targets[:, -1], frames.episode, config.seed)
-    logits = np.zeros(targets.shape)
+    logits, far = np.zeros(targets.shape), np.zeros(len(targets))
     for number in range(rounds.max() + 1):
         say(f"round {number + 1} of {rounds.max() + 1}: {len(np.unique(frames.episode[rounds == number]))} episodes are held out")
-        known = rounds != number
-        weights = _fit(_rows(frames, known), targets[known], dataclasses.replace(config, seed=config.seed + number))
-        logits[~known] = weights.logits(frames.inputs[~known])
+        others = rounds != number
+        weights = _fit(_rows(frames, others), targets[others], dataclasses.replace(config, seed=config.seed + number))
+        logits[~others], far[~others] = weights.logits(frames.inputs[~others]), weights.distance(frames.inputs[~others])
     calibration = np.stack([_calibrated(logits[:, k], targets[:, k]) for k in range(len(stages))])
     held_out = sigmoid(logits * calibration[:, 0] + calibration[:, 1])
+    known = SLACK * float(far[targets[:, 0]].max())
+    held_out[far > known] = 0.0
     say("training on all frames")
     weights = dataclasses.replace(_fit(frames, targets, config), calibration=calibration.astype(np.float32))
     thresholds = tuple(choose_threshold(held_out[:, k], targets[:, k], config.false_positives) for k in range(len(stages)))
-    far = np.sqrt(np.square(weights.standardised(frames.inputs)).mean(axis=1))
     figures = {name: _figures(held_out[:, k], targets[:, k], rounds, config) for k, name in enumerate(stages)}
     about = {"frames": len(frames.stage), "episodes": len(np.unique(frames.episode)), "stages": figures}
-    return Trained(weights, thresholds, (float(np.median(far)), float(np.quantile(far, 0.99))), about, held_out)
+    return Trained(weights, thresholds, (float(np.median(far)), float(np.quantile(far, 0.99))), known, about, held_out)
 
 
 def _rows(frames: Frames, chosen: np.ndarray) -> Frames:
