@@ -155,6 +155,8 @@ def test_what_cannot_be_a_label_is_refused(demos: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="none of the labels is about an episode of these files"):
         write_labels(tmp_path / "other.csv", {Frame("elsewhere", 0, 0): Label("success", "me")})
         train_classifier((demos,), labels=(tmp_path / "other.csv",), out=tmp_path / "x.safetensors")
+    with pytest.raises(DataError, match=r"there is no file of labels .*nothing.csv"):
+        train_classifier((demos,), labels=(tmp_path / "nothing.csv",))
 
 
 def test_several_stages_are_paid_in_their_order(demos: Path, tmp_path: Path) -> None:

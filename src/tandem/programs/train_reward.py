@@ -12,7 +12,7 @@ import tyro
 from PIL import Image, ImageDraw
 
 from tandem.data.frames import pictures_of
-from tandem.errors import ConfigError, DataError
+from tandem.errors import ConfigError, DataError, FileMissing
 from tandem.files import whole_or_nothing
 from tandem.programs.terminal import say
 from tandem.rewards.classifier import Classifier, encoded, flat_inputs, read_classifier
@@ -63,8 +63,7 @@ def train_classifier(
     """
     stored, config = open_stored(files), TrainingConfig(false_positives=false_positives, updates=updates, seed=seed)
     names = tuple(part.strip() for given in stages for part in given.split(","))
-    paths = labels or (usual_labels(files),)
-    known = {frame: given for path in paths for frame, given in read_labels(path).items()} | stored.said(names)
+    known = _labels(labels, files) | stored.said(names)
     frames, observations = _gathered(stored, known, names)
     spec, eyes = _looked_at(stored, entries, encoder, observations)
     say(f"{len(frames):,} labelled frames of {len({frame[:2] for frame, _ in frames})} episodes; looking at {', '.join(spec.observation)}")
@@ -131,6 +130,13 @@ def show(file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE
 
 
 # ---- frames to arrays
+
+
+def _labels(paths: Sequence[Path], files: Sequence[Path]) -> dict[Frame, Label]:
+    for path in paths:
+        if not path.exists():
+            raise FileMissing(f"there is no file of labels {path} (looked in {path.absolute().parent}): `tandem reward label` makes one")
+    return {frame: given for path in paths or (usual_labels(files),) for frame, given in read_labels(path).items()}
 
 
 def _gathered(stored: Stored, known: dict[Frame, Label], stages: tuple[str, ...]) -> tuple[list[tuple[Frame, str]], list[Observation]]:
