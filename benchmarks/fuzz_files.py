@@ -45,6 +45,10 @@ from tandem.link.spool import Spool, leftovers, nobodys
 from tandem.link.steps import Record
 from tandem.networks.numpy_policy import acting_policy
 from tandem.networks.onnx_file import CPU_S
+from tandem.rewards.classifier import Classifier, Weights, read_classifier
+from tandem.rewards.conditions import read_conditions
+from tandem.rewards.labels import Frame, Label, read_labels, write_labels
+from tandem.rewards.rule import Rule
 from tandem.runs.checkpoint import read_checkpoint, read_policy, read_policy_notes, write_checkpoint, write_policy
 from tandem.runs.folder import RunFolder
 from tandem.runs.lines import read_rows
@@ -52,6 +56,25 @@ from tandem.runs.live import read_live
 from tandem.teleop.mapping import Mapping
 from tandem.types import Continuous, Entry, PolicySnapshot, Spec, Transition
 
+CONDITIONS = """
+name = "fuzz"
+hold_s = 0.5
+quaternions = "xyzw"
+[[stage]]
+name = "near"
+conditions = ["pose[2] < 0.4", "distance(pose, wrench) < 0.1"]
+[[stage]]
+conditions = ["pose[0] = 0.02 +- 0.002"]
+"""
+CLASSIFIER = {
+    "offset": (3,),
+    "scale": (3,),
+    "hidden_weight": (3, 4),
+    "hidden_bias": (4,),
+    "out_weight": (4, 1),
+    "out_bias": (1,),
+    "calibration": (1, 2),
+}
 SLOW_S, TRIED_S, MORE_MB = 3.0, CPU_S + 3.0, 1024
 SPEC = Spec(
     "fuzz",
@@ -151,7 +174,7 @@ def policy() -> PolicySnapshot:
 
 def kinds(folder: Path) -> list[Kind]:
     """Valid files of all kinds, in this folder."""
-    return [*_texts(folder), *_data(folder), *_run(folder / "run")]
+    return [*_texts(folder), *_rewards(folder), *_data(folder), *_run(folder / "run")]
 
 
 def _texts(folder: Path) -> Iterator[Kind]:
@@ -165,6 +188,24 @@ def _texts(folder: Path) -> Iterator[Kind]:
 
         runner.write_text(RUNNER)
         yield Kind("YAML", runner, lambda: read_rsl_rl_config(runner, 8), mutated_text)
+
+
+def _rewards(folder: Path) -> Iterator[Kind]:
+    conditions, labels, made = folder / "rule.toml", folder / "labels.csv", folder / "reward.safetensors"
+    conditions.write_text(CONDITIONS)
+    yield Kind("conditions", conditions, lambda: _judge(read_conditions(conditions)), mutated_text)
+    write_labels(labels, {Frame("demo-1", number, 3): Label("success", "me") for number in range(5)})
+    yield Kind("labels", labels, lambda: read_labels(labels), mutated_text)
+    numbers = dataclasses.replace(SPEC, observation={"pose": SPEC.observation["pose"]})
+    zeros = {name: np.zeros(shape, np.float32) for name, shape in CLASSIFIER.items()}
+    weights = Weights(**{**zeros, "scale": np.ones(3, np.float32)})
+    Classifier("fuzz", numbers, ("success",), (0.9,), weights, conditions=read_conditions(conditions)).write(made)
+    yield Kind("classifier", made, lambda: _judge(read_classifier(made)))
+
+
+def _judge(rule: Rule) -> None:
+    rule.require(SPEC)
+    rule.met(rule.values({name: np.zeros((2, *entry.shape), entry.dtype) for name, entry in SPEC.observation.items()}))
 
 
 def _data(folder: Path) -> Iterator[Kind]:

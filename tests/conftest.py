@@ -104,10 +104,12 @@ SLOW = (
     "link/test_control_characters.py",
     "programs/test_access_command.py",
     "programs/test_allowed.py",
+    "rewards/test_runs.py",
     "programs/test_limits.py",
     # a browser, or drawing
     "dashboard/test_page_live.py",
     "dashboard/test_page_recording.py",
+    "dashboard/test_page_rewards.py",
     "envs/test_rendering.py",
     # training, or compiling networks
     "agents/test_bc.py",

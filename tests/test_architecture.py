@@ -25,6 +25,7 @@ ORDER = (
     "networks",
     "agents",
     "data",
+    "rewards",
     "link",
     "acting",
     "off_policy",
@@ -61,6 +62,8 @@ WITHOUT_JAX = (
     "tandem.programs.edit_demos",
     "tandem.programs.show_demos",
     "tandem.dashboard.standalone",
+    "tandem.rewards.training",
+    "tandem.programs.reward",
 )
 
 

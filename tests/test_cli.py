@@ -104,7 +104,7 @@ def test_tasks_are_listed(tmp_path: Path) -> None:
     assert_done(tandem("tasks", cwd=tmp_path), "gear_assembly", "reach", "module:Id")
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "demos"])  # its actions: programs/test_show_demos.py
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("demos", "reward")])  # their actions: test_show_demos.py
 def test_help_says_something_about_every_option(command: str, tmp_path: Path) -> None:
     shown = tandem(command, "--help", cwd=tmp_path, env={"COLUMNS": "110"})  # wide enough for the longest pair of flags
     assert_done(shown, f"usage: tandem {command}")

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TRANSLATED = ("README.md", "docs/your-environment.md", "docs/gear_pick.md", "docs/hybrid.md", "docs/your-robot.md", "docs/franka.md")
+TRANSLATED = (
+    "README.md",
+    "docs/your-environment.md",
+    "docs/gear_pick.md",
+    "docs/hybrid.md",
+    "docs/your-robot.md",
+    "docs/franka.md",
+    "docs/rewards.md",
+    "docs/demonstrations.md",
+)
 
 
 def texts(name: str) -> tuple[str, str]:

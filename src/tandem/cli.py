@@ -42,6 +42,9 @@ COMMANDS = {
     "latch": Command("programs.latch:latch", "Which robots of this machine stand still until somebody says resume, and why."),
     "ppo": Command("programs.training:ppo", "Learn a task with PPO, on many simulations at once.", True),
     "bc": Command("programs.training:bc", "Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`.", True),
+    "dagger": Command(
+        "programs.dagger:dagger", "Clone demonstrations, then learn from a person's corrections while the clone acts (HG-DAgger).", True
+    ),
     "distill": Command("programs.training:distill", "Train a policy that sees less, with one that sees more as its teacher.", True),
     "doctor": Command("programs.diagnose:diagnose", "What is wrong with a run, how that is known, and what to type next.", True),
     "dashboard": Command("programs.page:dashboard", "Open the page of a run: live while it trains, from its folder afterwards."),
@@ -52,6 +55,7 @@ COMMANDS = {
     ),
     "limits": Command("programs.limits:limits", "Say in words what a file of limits means, or write a first file for a task."),
     "demos": Command("programs.demos:demos", "Check, edit, convert, show and replay files of demonstrations.", True),
+    "reward": Command("programs.reward:reward", "Compute rewards anew, label frames, train a reward classifier.", True),
     "eval": Command("programs.evaluate:evaluate", "Evaluate a learned policy alone, on seeds that were never used to choose it."),
     "export": Command(
         "programs.export:export_command", "Write a learned policy as one ONNX file, compared with the policy before it is kept."

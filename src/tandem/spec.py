@@ -164,6 +164,8 @@ class Spec:
     """Lowest and highest return an episode can have, where that is known (sparse reward: 0 to 1)."""
     reward_range: tuple[float, float] | None = None
     """Lowest and highest reward of a step, where the demonstrations show it and the range of the return is not known."""
+    reward: str = ""
+    """What gave the rewards: `person`, or the name of a rule (`rewards/`). Empty: the environment. As prose, it is not in the hash."""
 
     @functools.cached_property
     def action_dim(self) -> int:
@@ -244,6 +246,7 @@ class Spec:
             max_episode_steps=int(data["max_episode_steps"]),
             return_range=None if return_range is None else (float(return_range[0]), float(return_range[1])),
             reward_range=None if reward_range is None else (float(reward_range[0]), float(reward_range[1])),
+            reward=str(data.get("reward", "")),
         )
         sizes = [math.prod(entry.shape) for entry in read.observation.values()] + [part.size for part in read.action]
         if min(sizes, default=0) < 0 or sum(sizes) > MAX_NUMBERS:

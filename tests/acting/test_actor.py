@@ -24,6 +24,8 @@ from tandem.types import PolicySnapshot, Step
 from tests.acting.counter_env import LENGTH, Counter, Link, counters, steady
 from tests.envs.strange_envs import strange_module
 
+SPEC = counters()[0].spec
+
 
 def acting(rows: int = 1, link: Link | None = None, env: TaskEnv | None = None, **options: Any) -> tuple[Actor, Link]:
     link = link or Link(steady(0.4))
@@ -217,8 +219,19 @@ def test_an_episode_that_nobody_judged_is_cut_short() -> None:
 
 def test_a_person_judges_one_robot() -> None:
     with pytest.raises(ConfigError, match="num_envs 1, got 2"):
-        reward_source("person", 2)
-    assert (reward_source("person").name, reward_source("simulation", 2).name) == ("person", "simulation")
+        reward_source("person", SPEC, 2)
+    assert (reward_source("person", SPEC).name, reward_source("simulation", SPEC, 2).name) == ("person", "simulation")
+
+
+def test_a_success_that_was_none_is_taken_back_with_its_episode() -> None:
+    actor, link = acting()
+    assert actor.contradict() is None, "nothing has succeeded yet"
+    turns(actor, LENGTH + 1)
+    assert actor.contradict() == 0, "the one before, though the next one goes on"
+    assert actor.contradict(episode=1) is None, "it is not over"
+    [end] = link.ends
+    assert (end.source, end.episode, end.kept, end.success) == ("robot.0", 0, False, False)
+    assert not actor.needs_reset
 
 
 # ---- discards

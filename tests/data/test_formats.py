@@ -15,7 +15,7 @@ import pytest
 from benchmarks.demo_faults import SPEC, episodes, fork_pickle, write
 from benchmarks.demos import PEERS, peer_reads, python_of
 from tandem.cli import run
-from tandem.data.demos import Recording, read_demos
+from tandem.data.demos import Recording, load_demos, read_demos
 from tandem.data.formats.kinds import open_any
 from tandem.data.hil_serl import HilSerlFile
 from tandem.errors import ConfigError, DataError, FileUnreadable, InvalidTransition, SpecMismatch
@@ -49,6 +49,7 @@ def test_what_was_exported_comes_back_bit_for_bit(tmp_path: Path, name: str) -> 
     mine, back = read_demos(path), imported(tmp_path, out)
     assert not mine.spec.difference(back.spec)
     assert_same_steps(mine.transitions, back.transitions)
+    assert_same_steps(mine.transitions, load_demos(out, mine.spec))  # as `tandem train --demos` reads it
     with pytest.raises(ConfigError, match="exists already"):
         run("demos", ["export", str(path), "--format", name, "--out", str(out)])
 
@@ -117,6 +118,14 @@ def test_a_robomimic_file_ends_at_its_first_done_and_needs_actions_in_range(tmp_
         imported(tmp_path, large)
     fitted = imported(tmp_path, large, "--fit-actions")
     assert fitted.transitions[0].action[0] == -1 and fitted.spec.action[0].meaning.startswith("(action - offset) / scale")
+
+
+def test_training_names_the_import_of_a_file_that_does_not_fit(tmp_path: Path) -> None:
+    path, out = write(tmp_path / "mine.db", SHORT), tmp_path / "out.hdf5"
+    run("demos", ["export", str(path), "--format", "robomimic", "--out", str(out)])
+    other = dataclasses.replace(SPEC, task="reach", observation=dict(list(SPEC.observation.items())[1:]))
+    with pytest.raises(SpecMismatch, match=r"does not fit the task 'reach'.*tandem demos import .*out.hdf5 --task reach \[--fit-actions\]"):
+        load_demos(out, other)
 
 
 def test_a_link_out_of_the_file_is_not_followed(tmp_path: Path) -> None:

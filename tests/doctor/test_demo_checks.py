@@ -54,6 +54,13 @@ def test_files_that_do_not_fit_together_are_found_only_together(tmp_path: Path) 
     assert names(found)[0] == "demos_mixed_specs" and "control_hz: 10.0 here, 20.0 there" in found[0]["evidence"][1]
 
 
+def test_rewards_of_different_sources_are_found_together(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.db", tmp_path / "other.db"
+    write(one, SOUND), write(other, episodes(seed=1), dataclasses.replace(SPEC, reward="conditions:seated:12345678"))
+    [found] = [finding for finding in findings(one, other, together=True) if finding["name"] == "demos_mixed_rewards"]
+    assert found["evidence"] == ["one.db: simulation; other.db: conditions:seated:12345678"] and names(findings(one, other)) == []
+
+
 def test_the_january_file_of_a_fork(tmp_path: Path) -> None:
     """12 dead numbers of 19, gripper labels of 0 in idle frames, arm actions within 0.2, a discount of 0.97."""
     found = {finding["name"]: finding for finding in findings(fork_pickle(tmp_path / "jan.pkl", 4, 200), discount=0.97)}

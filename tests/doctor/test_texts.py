@@ -18,9 +18,9 @@ from tandem.doctor.pages import explain, index, page
 from tandem.doctor.texts import TEXTS, describe
 from tandem.errors import ConfigError
 from tandem.off_policy.cloning import CloneArgs
+from tandem.programs import demos, reward
 from tandem.programs.actor import ActorArgs
 from tandem.programs.arguments import LearnerArgs, PPOArgs, TrainArgs
-from tandem.programs.demos import ACTIONS, action
 
 PAGES = Path(__file__).parent.parent.parent / "docs" / "doctor"
 FACTS = r"(?<!{){(\w+)}"
@@ -61,8 +61,9 @@ def test_an_unknown_name_is_answered_with_all_names() -> None:
 def help_of(command: str) -> str:
     """The output of `tandem COMMAND --help`."""
     own = {"train": TrainArgs, "learner": LearnerArgs, "actor": ActorArgs, "ppo": PPOArgs, "bc": CloneArgs, "doctor": DoctorArgs}
-    if command == "demos":
-        return "".join(_help(action(name)) for name in ACTIONS)
+    if command in ("demos", "reward"):
+        of = demos if command == "demos" else reward
+        return "".join(_help(of.action(name)) for name in of.ACTIONS)
     return _help(own.get(command, COMMANDS[command].function()))
 
 

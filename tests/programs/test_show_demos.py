@@ -13,6 +13,7 @@ from tandem.envs.registry import make_env, make_expert
 from tandem.errors import ConfigError, SpecMismatch
 from tandem.programs.demos import ACTIONS
 from tandem.programs.record import record_demos
+from tandem.programs.reward import ACTIONS as REWARD_ACTIONS
 
 
 @pytest.fixture(scope="module")
@@ -74,17 +75,17 @@ def test_another_environment_is_refused(tmp_path: Path) -> None:
         run("demos", ["replay", str(path), "9"])
 
 
-@pytest.mark.parametrize("name", ACTIONS)
-def test_help_says_something_about_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("command", "name"), [*(("demos", name) for name in ACTIONS), *(("reward", name) for name in REWARD_ACTIONS)])
+def test_help_says_something_about_every_option(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        run("demos", [name, "--help"])
+        run(command, [name, "--help"])
     shown = capsys.readouterr().out
-    assert f"usage: tandem demos {name}" in shown
+    assert f"usage: tandem {command} {name}" in shown
     options = [part for part in re.split(r"\n(?=  \S)", shown) if part.startswith(("  -", "  FILE", "  EPISODE"))]
     assert len(options) >= 2
     for option in options:
         said = re.sub(r"\((default|required|fixed|repeatable)[^)]*\)|\{[^}]*\}\S*|-{1,2}[a-z][\w.-]*,?|\b[A-Z]+\b", "", option)
         assert len(re.findall(r"[a-z]{2,}", said)) >= 2, f"nothing is said about: {option}"
-    assert run("demos", []) == 0 and name in capsys.readouterr().out
-    with pytest.raises(ConfigError, match="there are check, edit"):
-        run("demos", ["chek"])
+    assert run(command, []) == 0 and name in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="no action 'chek'; there are"):
+        run(command, ["chek"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -110,6 +110,8 @@ class Actor:
         """The last step of every row; none of a row whose episode was lost."""
         self.judged: Judged | None = None
         """How it was judged."""
+        self._rewarded: int | None = None
+        """The last episode of row 0 that was a success."""
         self.returns = np.zeros(env.num_envs)
         """Sum of rewards of the episode that each row is in."""
         self._broken = broken
@@ -173,6 +175,8 @@ class Actor:
         self.steps += len(self.transitions)
         self.returns += judged.step.reward
         self._ended |= judged.step.ended
+        if judged.step.success[0]:
+            self._rewarded = self._recorders[0].episode
         self._leave_episodes_without_numbers()
         if judged.label is not None:
             self._send_episode_end(kept=True, success=judged.label.success)
@@ -216,6 +220,17 @@ class Actor:
             self._ended[0] = True
         return episode
 
+    def contradict(self, episode: int | None = None) -> int | None:
+        """A person says that the success of an episode of row 0 (the last one, unless its number is given) was none.
+
+        It is discarded, and `success` is False beside that: its last frame shows a failure. Returns its number; None: it is not over.
+        """
+        if self._rewarded is None or (episode is not None and episode > self._rewarded):
+            return None
+        chosen = self._rewarded if episode is None else episode
+        self._send_episode_end(kept=False, success=False, episode=chosen)
+        return chosen
+
     def _send_episode_end(self, kept: bool, success: bool | None, episode: int | None = None) -> None:
         recorder = self._recorders[0]
         self._link.episode_end(EpisodeEnd(recorder.source, recorder.episode if episode is None else episode, recorder.step, kept, success))
@@ -253,8 +268,7 @@ class Actor:
             if self._operators:
                 self._operators[row].reset()
             self._recorders[row].begin(_row(self._observation, row), first.get(row, 0))
-        if 0 in rows:
-            self.rewards.begin()
+        self.rewards.begin(rows)
 
     def _take_newest_policy(self) -> None:
         """Between two steps, never within one."""
@@ -280,6 +294,11 @@ class Actor:
     def observation(self) -> Observation:
         """The observation of row 0 that the next action answers."""
         return _row(self._observation, 0)
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """How sure the rule that gives the rewards is of each stage, after the last step of row 0."""
+        return {} if self.judged is None else self.judged.values
 
     @property
     def place(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ The loop never waits for people who watch or steer. Their commands, at any momen
     label                 {"success": true | false | null, "episode": its number}: the episode of row 0 ends with the next step, as
                           success, failure, or cut short
     record                {"what": "discard" | "redo"}: the episode of row 0 is thrown away and another begins
+                          {"what": "wrong", "episode": its number}: a success of row 0 was none; the episode is thrown away
 
 What makes the robot stand still halts it first, is then written to the disk (`latch.py`), and only then shown or logged.
 """
@@ -364,6 +365,8 @@ class ControlLoop:
         elif command.command == "record" and command.detail.get("what") in ("discard", "redo"):
             self._label_until, self._notice = None, ""
             self._say(f"[ACTOR] a person discards episode {self._actor.discard()}")
+        elif command.command == "record" and command.detail.get("what") == "wrong":
+            self._contradict(command)
 
     def _resume(self, who: str) -> None:
         self._latch.release()
@@ -378,6 +381,13 @@ class ControlLoop:
         self._label_until, self._notice = None, f"the label '{label}' was ignored: {refused}" if refused else ""
         if not refused:
             self._say(f"[ACTOR] a person says: {label}")
+
+    def _contradict(self, command: Command) -> None:
+        given = command.detail.get("episode")
+        episode = self._actor.contradict(given if type(given) is int else None)
+        self._notice = "no episode of this robot has ended as a success yet: there is no reward to take back" if episode is None else ""
+        if episode is not None:
+            self._say(f"[ACTOR] a person says: the success of episode {episode} was none; it is discarded")
 
     def _change_hands(self, steering: Steering, command: Command) -> None:
         holder = str(command.detail.get("holder", "")) or "somebody"

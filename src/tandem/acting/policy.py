@@ -12,6 +12,7 @@ import numpy as np
 from tandem.acting.evaluate import Evaluation
 from tandem.errors import ConfigError, SpecMismatch
 from tandem.layouts import Layout
+from tandem.networks.numpy_chunks import CHUNK, NumpyChunks
 from tandem.networks.numpy_gaussian import NumpyGaussian
 from tandem.networks.numpy_policy import NumpyPolicy, acting_policy, look
 from tandem.networks.numpy_recurrent import NumpyRecurrent
@@ -23,6 +24,8 @@ from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec
 
 Policy = PolicySnapshot | OnnxPolicy
 """Parameters, which can also be trained on, or an exported file, which can only act."""
+Actor = NumpyPolicy | NumpyGaussian | NumpyRecurrent | NumpyChunks | OnnxPolicy
+"""A forward pass."""
 
 
 def load_policy(path: Path, which: str = "best", spec: Spec | None = None) -> tuple[PolicySnapshot, Spec]:
@@ -56,6 +59,11 @@ def policy_file(path: Path, which: str = "best") -> Path:
 def policy_to_start_from(path: Path, spec: Spec) -> PolicySnapshot:
     """The policy of another run; an error says why RLPD cannot start with it."""
     snapshot = load_policy(path, spec=spec)[0]
+    if CHUNK in snapshot.parameters:
+        raise ConfigError(
+            f"RLPD cannot start from the policy of {path}: it decides {int(snapshot.parameters[CHUNK])} actions at once, and SAC's policy "
+            f"one. Clone the demonstrations without --chunk."
+        )
     if snapshot.kind == "recurrent_gaussian":
         raise ConfigError(
             f"RLPD cannot start from the policy of {path}: it has recurrent layers (actor_rnn_type of its PPO run), and acts by its "
@@ -67,17 +75,18 @@ def policy_to_start_from(path: Path, spec: Spec) -> PolicySnapshot:
 
 
 def numpy_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | NumpyRecurrent:
-    """The forward pass of a policy, by its kind."""
+    """The forward pass of a policy that decides one action at a time, by its kind."""
     return NumpyRecurrent(snapshot.parameters) if snapshot.kind == "recurrent_gaussian" else acting_policy(snapshot)
 
 
 class Acting:
     """A policy as a function: observations of N rows to actions (N, action_dim).
 
-    It keeps the memory of a recurrent policy until `reset`, which must be called when new episodes begin.
+    It keeps the memory of a recurrent policy, or of one that decides several actions at once, until `reset`, which must be called when
+    new episodes begin.
     """
 
-    def __init__(self, policy: NumpyPolicy | NumpyGaussian | NumpyRecurrent | OnnxPolicy, spec: Spec, stochastic_seed: int | None) -> None:
+    def __init__(self, policy: Actor, spec: Spec, stochastic_seed: int | None) -> None:
         self._policy, self._layout = policy, Layout(spec)
         self._random = None if stochastic_seed is None else np.random.default_rng(stochastic_seed)
         self._memory: np.ndarray | None = None
@@ -92,8 +101,9 @@ class Acting:
         policy, random = self._policy, self._random
         observation = observation if self.eyes is None else self.eyes(observation)
         # an exported policy flattens, scales and clips by itself
-        x: Any = observation if isinstance(policy, OnnxPolicy) else look(policy, self._layout, observation)
-        if not isinstance(policy, (NumpyRecurrent, OnnxPolicy)):
+        seeing = policy.policy if isinstance(policy, NumpyChunks) else policy
+        x: Any = observation if isinstance(seeing, OnnxPolicy) else look(seeing, self._layout, observation)
+        if not isinstance(policy, (NumpyRecurrent, NumpyChunks, OnnxPolicy)):
             return policy.mode(x) if random is None else policy.sample(x, random)
         rows = len(next(iter(observation.values())))
         memory = policy.begin(rows) if self._memory is None else self._memory
@@ -105,7 +115,8 @@ def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> 
     """The policy as a function of observations: its most likely action, or a drawn one."""
     if isinstance(chosen, OnnxPolicy):
         return Acting(chosen, spec, stochastic_seed)
-    acting = Acting(numpy_policy(chosen), spec, stochastic_seed)
+    several = CHUNK in chosen.parameters
+    acting = Acting(NumpyChunks(chosen.parameters) if several else numpy_policy(chosen), spec, stochastic_seed)
     if any(entry.role == "features" for entry in spec.observation.values()):
         from tandem.acting.eyes import Eyes  # only policies with cameras need it
         from tandem.networks.encoders.encoder import Encoder

@@ -2,6 +2,7 @@
 
     simulation    the environment's own reward; a person may still end an episode with a label
     person        a person's labels alone; the environment says only when its time is up (`person_reward.py`)
+    a rule        a classifier or conditions on what is observed (`rule_reward.py`)
 
 An actor holds one of them. A label is a person's judgement of the episode that row 0 is in: it ends that episode with its next step, and
 never another one. A label that comes too late is dropped.
@@ -10,7 +11,8 @@ never another one. A label that comes too late is dropped.
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from tandem.types import Step
@@ -36,6 +38,8 @@ class Judged:
     """Who decided, in words."""
     label: Label | None = None
     """The label that ended the episode of row 0, where one did."""
+    values: Mapping[str, float] = field(default_factory=dict)
+    """How sure a rule is of each stage in row 0."""
 
     def labelled(self, row: int) -> bool:
         """Whether a person has said of this row that it succeeded or failed."""
@@ -47,8 +51,8 @@ class RewardSource(Protocol):
 
     name: str
 
-    def begin(self) -> None:
-        """A new episode begins in row 0: a label that was given before is not about it."""
+    def begin(self, rows: Sequence[int]) -> None:
+        """New episodes begin in these rows: a label that was given before is not about that of row 0."""
         ...
 
     def give_label(self, label: Label) -> None:
@@ -68,8 +72,8 @@ class TakesLabels:
     def __init__(self) -> None:
         self._label: Label | None = None
 
-    def begin(self) -> None:
-        self._label = None
+    def begin(self, rows: Sequence[int]) -> None:
+        self._label = None if 0 in rows else self._label
 
     def give_label(self, label: Label) -> None:
         self._label = label

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +35,11 @@ class Viewed(Protocol):
     steps: int
     transitions: list[Transition]
     returns: np.ndarray
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """How sure the rule that gives the rewards is of each stage; empty without a rule."""
+        ...
 
     @property
     def observation(self) -> Observation: ...
@@ -115,7 +120,7 @@ class ViewStream:
             reward=float(actor.returns[0]),
             success=None if last is None else bool(last.success),
             action=[] if last is None else [round(float(axis), 5) for axis in last.action.reshape(-1)],
-            observation=small(actor.observation),
+            observation=small(actor.observation) | {f"reward: {stage}": [round(value, 3)] for stage, value in actor.values.items()},
             poses=self._scenery.poses().tobytes(),
         )
 

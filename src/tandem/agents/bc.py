@@ -174,6 +174,59 @@ def with_std(actor: TanhGaussian, std: float) -> TanhGaussian:
     return eqx.tree_at(lambda a: (a.log_std.weight, a.log_std.bias), actor, (head.weight * 0, jnp.full_like(head.bias, np.log(std))))
 
 
+def _loss(actor: TanhGaussian | Seeing, seen: Seen, actions: Array) -> Array:
+    modes = actor.mode(seen) if isinstance(actor, TanhGaussian) else actor.values.mode(actor.see(*seen))
+    return cloning_mse(modes, actions)
+
+
+def _log_std(actor: TanhGaussian | Seeing) -> Any:
+    return actor.log_std if isinstance(actor, TanhGaussian) else actor.values.log_std
+
+
+def _updated(config: BCConfig, carry: tuple[Any, AdamState], seen: Seen, actions: Array) -> tuple[tuple[Any, AdamState], Array]:
+    """One update. The head of the std is kept as it is: the loss has no gradient for it, but weight decay would move it."""
+    actor, optimiser_state = carry
+    value, gradient = jax.value_and_grad(_loss)(actor, seen, actions)
+    moved, optimiser_state = Adam(config.learning_rate, config.weight_decay).step(actor, optimiser_state, gradient)
+    return (eqx.tree_at(_log_std, moved, _log_std(actor)), optimiser_state), value
+
+
+@partial(jax.jit, static_argnums=0)
+def _train_on(config: BCConfig, carry: tuple[Any, AdamState], seen: Seen, actions: Array) -> tuple[tuple[Any, AdamState], Array]:
+    """One update for each of these batches; returns the mean loss."""
+    carry, losses = jax.lax.scan(lambda now, batch: _updated(config, now, *batch), carry, (seen, actions))
+    return carry, losses.mean()
+
+
+class Imitator:
+    """A clone that goes on learning while its data grow (HG-DAgger)."""
+
+    def __init__(
+        self,
+        config: BCConfig,
+        network: SACConfig,
+        observations: np.ndarray,
+        actions: np.ndarray,
+        seed: int,
+        features: Mapping[str, np.ndarray],
+    ) -> None:
+        """The arrays give the sizes of what it sees and does."""
+        self._config = config
+        actor = _new_clone(config, network, jax.random.PRNGKey(seed), observations, actions, features)
+        self._carry = (actor, Adam(config.learning_rate).init(actor))
+
+    def learn(self, observations: np.ndarray, actions: np.ndarray, features: Mapping[str, np.ndarray]) -> float:
+        """`(updates, batch, ...)` each: one update for each batch. Returns the mean loss."""
+        flat = jnp.asarray(observations, jnp.float32)
+        seen = (flat, {name: jnp.asarray(values) for name, values in features.items()}) if features else flat
+        self._carry, loss = _train_on(self._config, self._carry, seen, jnp.asarray(actions, jnp.float32))
+        return float(loss)
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        return policy_parameters(self._carry[0])
+
+
 @partial(jax.jit, static_argnums=0)
 def _train(
     config: BCConfig,
@@ -183,29 +236,14 @@ def _train(
     validation_data: tuple[Seen, Array],
     key: Array,
 ) -> tuple[TanhGaussian | Seeing, AdamState, Array, Array]:
-    """`eval_period` updates, then a validation. Returns the losses of both.
-
-    The head of the std is kept as it is: the loss has no gradient for it, but weight decay would move it.
-    """
-    adam = Adam(config.learning_rate, config.weight_decay)
-
-    def loss(actor: TanhGaussian | Seeing, seen: Seen, actions: Array) -> Array:
-        modes = actor.mode(seen) if isinstance(actor, TanhGaussian) else actor.values.mode(actor.see(*seen))
-        return cloning_mse(modes, actions)
-
-    def log_std(actor: TanhGaussian | Seeing) -> Any:
-        return actor.log_std if isinstance(actor, TanhGaussian) else actor.values.log_std
+    """`eval_period` updates, then a validation. Returns the losses of both."""
 
     def update(carry: tuple[Any, AdamState], rows: Array) -> tuple[tuple[Any, AdamState], Array]:
-        actor, optimiser_state = carry
-        seen, actions = jax.tree.map(lambda array: array[rows], train_data)
-        value, gradient = jax.value_and_grad(loss)(actor, seen, actions)
-        moved, optimiser_state = adam.step(actor, optimiser_state, gradient)
-        return (eqx.tree_at(log_std, moved, log_std(actor)), optimiser_state), value
+        return _updated(config, carry, *jax.tree.map(lambda array: array[rows], train_data))
 
     rows = jax.random.randint(key, (config.eval_period, config.batch_size), 0, len(train_data[1]))
     (actor, optimiser_state), train_losses = jax.lax.scan(update, (actor, optimiser_state), rows)
-    return actor, optimiser_state, train_losses.mean(), loss(actor, *validation_data)
+    return actor, optimiser_state, train_losses.mean(), _loss(actor, *validation_data)
 
 
 def cloning_mse(modes: Array, actions: Array) -> Array:

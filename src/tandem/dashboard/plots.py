@@ -38,6 +38,8 @@ RLPD = (
     Plot("Return", ((f"{_EPISODE}r", "episode"), ("eval/return", "eval")), help="Sum of the rewards of an episode."),
     Plot("Length", ((f"{_EPISODE}l", "episode"), ("eval/length", "eval")), help="Actions in an episode; shorter is better."),
     Plot("Person's share", ((f"{_EPISODE}intervention_share", "of the steps"),), percent=True, help="Steps in which a person acted."),
+    Plot("Corrections", (("dagger/corrections", "steps"),), help="Steps that a person chose and the policy imitates."),
+    Plot("Cloning loss", (("bc/train_loss", "loss"),), log=True, help="Squared distance to the imitated actions."),
     Plot("Critic loss", (("critic/critic_loss", "loss"),), log=True, help="Squared distance of the Q values from their targets."),
     Plot(
         "Q",

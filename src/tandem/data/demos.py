@@ -21,7 +21,7 @@ from tandem.data.hil_serl import HilSerlFile, read_hil_serl
 from tandem.data.journal import Journal
 from tandem.data.journal_questions import Rejected
 from tandem.data.validation import Validator
-from tandem.errors import DataError, FileMissing, InvalidTransition, StorageFull
+from tandem.errors import DataError, FileMissing, InvalidTransition, SpecMismatch, StorageFull
 from tandem.files import name_for_files, sync
 from tandem.types import Spec, Transition
 
@@ -166,7 +166,7 @@ def open_demos(path: Path | str, spec: Spec | None = None) -> Iterator[OpenDemos
 
 
 def load_demos(path: Path | str, spec: Spec, *, skip_rejected: bool = False) -> list[Transition]:
-    """Every step of a demo file, an online journal or a hil-serl pickle, each one fit for this spec.
+    """Every step of a file of demonstrations in any format that `tandem demos import` reads, each one fit for this spec.
 
     A file with steps that cannot be used is refused, naming the first; `skip_rejected` loads the others.
     """
@@ -195,6 +195,8 @@ def read_demos(path: Path | str, spec: Spec | None = None) -> Recording:
     if _is_pickle(path):
         guessed, episodes = read_hil_serl(path, spec)
         return Recording(path, "hil-serl pickle", guessed, [step for episode in episodes for step in episode], [])
+    if is_foreign(path):
+        return _read_foreign(path, spec)
     with Journal.open(path, spec) as journal:
         journal.check()
         return Recording(
@@ -206,6 +208,26 @@ def read_demos(path: Path | str, spec: Spec | None = None) -> Recording:
             created=journal.created,
             attributes=journal.attributes,
         )
+
+
+def _read_foreign(path: Path, spec: Spec | None) -> Recording:
+    from tandem.data.formats.kinds import open_any  # it is built on what is here
+
+    try:
+        with open_any(path, spec) as opened:
+            steps = [step for episode in opened.episodes() for step in episode]
+            return Recording(path, opened.kind, opened.spec, steps, [], attributes=opened.attributes)
+    except (SpecMismatch, InvalidTransition) as problem:
+        task = "TASK" if spec is None else spec.task
+        raise type(problem)(f"{problem} To change it for good: `tandem demos import {path} --task {task} [--fit-actions]`.") from None
+
+
+def is_foreign(path: Path) -> bool:
+    """A format of others: the folder of a LeRobot or Minari dataset, or an HDF5 file of robomimic."""
+    if path.is_dir():
+        return any((path / place).exists() for place in ("meta/info.json", "metadata.json", "data/metadata.json"))
+    with path.open("rb") as file:
+        return file.read(8) == b"\x89HDF\r\n\x1a\n"
 
 
 def _is_pickle(path: Path) -> bool:

@@ -161,6 +161,7 @@ def format_report(report: Report, width: int = 80) -> str:
         "file": report.path.name,
         "kind": f"{report.kind}{'' if report.complete else ', recording not finished'}",
         "task": f"{spec.task}, {spec.control_hz:g} Hz, at most {spec.max_episode_steps} actions, spec {spec.hash}",
+        **({"reward": spec.reward} if spec.reward else {}),
         "recorded": ", ".join([report.created or "unknown time", *attributes]),
         "episodes": f"{report.episodes}, {report.success_share:.0%} successful",
         "transitions": f"{report.transitions} ({_duration(report.duration_s)}), {report.rejected} rejected",

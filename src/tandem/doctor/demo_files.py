@@ -27,7 +27,7 @@ from tandem.doctor.texts import LANGUAGES, Language
 from tandem.errors import FileMissing, InvalidTransition, SpecMismatch, TandemError
 from tandem.types import Spec, Transition
 
-TOGETHER = ("demos_mixed_specs", "demos_doubled", "demos_response_mixed", "demos_scales_mixed")
+TOGETHER = ("demos_mixed_specs", "demos_mixed_rewards", "demos_doubled", "demos_response_mixed", "demos_scales_mixed")
 """Findings that several files can have together, though each alone has none."""
 AT_START = 20_000
 AT_START_WITH_PICTURES = 2_000

@@ -18,6 +18,19 @@ DEMO_TEXTS: dict[str, Text] = {
         "tandem demos inspect {file}",
         ("The specs of two files differ in more than the scales of their observations.", "两个文件的 spec 不同（观测的缩放除外）。"),
     ),
+    "demos_mixed_rewards": Text(
+        ("The rewards of these files were given by different sources.", "这些文件的奖励来自不同的来源。"),
+        (("{first}: {one}; {other}: {another}", "{first}：{one}；{other}：{another}"),),
+        (
+            "They were recorded with different reward sources, or the rewards of one file were computed anew.",
+            "录制时的奖励来源不同，或其中一个文件的奖励被重新计算过。",
+        ),
+        "tandem reward apply {file} --source classifier:FILE",
+        (
+            "The specs of two files name different reward sources. What counts as a success may differ between them.",
+            "两个文件的 spec 写着不同的奖励来源。成功的含义可能不同。",
+        ),
+    ),
     "demos_end_inside": Text(
         ("Some episodes go on after their end.", "有的回合在结束之后还有后续的步。"),
         (("{short}: {count} of {episodes} episodes: {places}", "{short}：{episodes} 个回合中的 {count} 个：{places}"),),

@@ -176,5 +176,9 @@ BLACK_BRIGHTNESS, BLACK_CONTRAST = 4.0, 1.0
 BLACK_SHARE = 0.01
 PICTURE_STILL = 0.1
 """Share of the steps in which the robot moves and the picture is the same to the last bit."""
+CONTRADICTIONS = 3
+"""Episodes of which a person says something else than the classifier."""
+REWARD_FAR = 0.2
+"""Share of the newest steps that are farther from the training of the classifier than 99 % of its own frames."""
 PICTURES_SWAPPED = 2.0
 """How many times nearer the pictures of an episode are to the other camera's than to their own camera's in the rest of the file."""

@@ -25,6 +25,8 @@ from tandem.doctor import limits
 from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
 from tandem.errors import FileMissing, TandemError
+from tandem.rewards.classifier import Classifier, parse_classifier
+from tandem.rewards.labels import Label, labels_of_run
 from tandem.runs.checkpoint import AGENT_FILE
 from tandem.runs.clocks import Clocks, ClockSample, Rates, rates
 from tandem.runs.folder import Kind, RunFolder
@@ -118,6 +120,10 @@ class Records:
     demos: Sequence[DemoFile] | None = None
     encoder: str = ""
     """Name and hash of the encoder in the run folder; empty in a run without cameras."""
+    classifier: Classifier | None = None
+    """What gives the rewards of the run, where a classifier does."""
+    reward_labels: Sequence[Label] = ()
+    """What people said of its episodes."""
     critics_differ: float | None = None
     """Largest relative difference between the first critic and another, in the newest checkpoint."""
     broken: Sequence[Path] = ()
@@ -305,6 +311,8 @@ def load_run(path: Path, live: LiveView | None = None, now: float | None = None)
         journal_problem=journal_problem,
         demos=[_demo_file(_demo_path(path, name)) for name in config.get("demos") or ()],
         encoder=_encoder(run),
+        classifier=_classifier(run),
+        reward_labels=list(labels_of_run(run).values()),
         critics_differ=_critics_differ(run),
         broken=sorted(run.broken.glob("*.msgpack"), key=lambda file: file.stat().st_mtime),
         address=(run.hub() or {}).get("address"),
@@ -416,6 +424,15 @@ def _encoder(run: RunFolder) -> str:
     except TandemError as problem:
         return f"none that can be read ({problem})"
     return f"{encoder.trunk}:{encoder.hash}"
+
+
+def _classifier(run: RunFolder) -> Classifier | None:
+    if not run.rule_file.exists() or not str(run.spec.reward).startswith("classifier:"):
+        return None
+    try:
+        return parse_classifier(run.rule(), str(run.rule_file))
+    except TandemError:
+        return None  # the actors say it when they start
 
 
 def _critics_differ(run: RunFolder) -> float | None:

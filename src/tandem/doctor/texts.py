@@ -1273,6 +1273,42 @@ TEXTS: dict[str, Text] = {
             f"最新各步特征标准差的平均值低于演示时的 {limits.CAMERA_BLIND}。",
         ),
     ),
+    "reward_contradicted": Text(
+        ("People contradict the rewards of the classifier.", "操作员多次否定分类器给出的奖励。"),
+        (
+            (
+                "{name}: {taken_back} successes were taken back, {missed} that it missed were given by a person",
+                "{name}：{taken_back} 次成功被撤回，另有 {missed} 次它漏判的成功由操作员给出",
+            ),
+        ),
+        (
+            "Its frames did not show such cases, or its threshold is too low or too high. What people said is in the run folder, and is learned from.",
+            "训练帧里没有这类情况，或者阈值过低、过高。操作员的判断保存在运行目录中，可直接用于训练。",
+        ),
+        "tandem reward train {run} FILE... --labels labels.csv --out better.safetensors",
+        (
+            f"At least {limits.CONTRADICTIONS} episodes of a run whose rewards a classifier gives were judged otherwise by a person.",
+            f"奖励由分类器给出的运行中，至少有 {limits.CONTRADICTIONS} 个回合被操作员改判。",
+        ),
+    ),
+    "reward_drifted": Text(
+        ("The classifier that gives the rewards sees what it was not trained on.", "给出奖励的分类器看到的画面或数值，与训练时不同。"),
+        (
+            (
+                "{name}: {far} of the newest {steps} steps are farther from its training frames than 99 % of those are; median distance {now} now, {then} then",
+                "{name}：最新 {steps} 步中有 {far} 比 99 % 的训练帧离得更远；距离中位数现在为 {now}，训练时为 {then}",
+            ),
+        ),
+        (
+            "A camera, the light or the workspace has changed since the frames were labelled, or the policy goes where nobody has labelled anything.",
+            "标注之后相机、光照或工作区发生了变化，或者策略到达了没有标注过的地方。",
+        ),
+        "tandem reward label {run} --classifier {run}/reward.rule",
+        (
+            f"More than {limits.REWARD_FAR:.0%} of the newest steps are farther from the mean of the training frames than 99 % of these were.",
+            f"最新各步中，超过 {limits.REWARD_FAR:.0%} 的步比 99 % 的训练帧离训练均值更远。",
+        ),
+    ),
     "cameras_swapped": Text(
         ("Two cameras look as if they had been swapped since the demonstrations.", "两台相机看起来在录制演示之后被对调了。"),
         (

@@ -41,7 +41,9 @@ COMMANDS: Mapping[str, CommandInfo] = MappingProxyType(
             "End the episode with a person's verdict.", actors=True, detail={"success": "true, false, or null: cut short without a verdict"}
         ),
         "record": CommandInfo(
-            "Control the recording, or discard an episode.", actors=True, detail={"what": "start, keep, discard or redo"}
+            "Control the recording, discard an episode, or say that its success was none.",
+            actors=True,
+            detail={"what": "start, keep, discard, redo or wrong", "episode": "with wrong: the number of the episode"},
         ),
         "checkpoint": CommandInfo("Save a checkpoint now.", trainer=True),
         "evaluate": CommandInfo("Evaluate the policy now.", trainer=True),

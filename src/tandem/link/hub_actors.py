@@ -160,7 +160,7 @@ class HubActors:
     def _welcome_frame(self, actor: ActorConnection) -> bytes:
         hub = self._hub
         settings = {**hub.config.actor_settings, "actor_steps": self._writer.accepted, "credential": actor.asker.who.name}
-        return Welcome(hub.run_id, hub.info.task, hub.policy.version, WINDOW_BYTES, hub.record_bytes, settings).pack()
+        return Welcome(hub.run_id, hub.info.task, hub.policy.version, WINDOW_BYTES, hub.record_bytes, settings, hub.config.rule).pack()
 
     async def _send_all(self, actor: ActorConnection, welcome: bytes) -> None:
         try:

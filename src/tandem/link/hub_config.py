@@ -48,6 +48,8 @@ class HubConfig:
     """What an acknowledged step survives: `power` waits for the disk before each acknowledgement, `process` does not."""
     actor_settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings that every actor gets with its welcome (random_steps, seed, ...)."""
+    rule: bytes = b""
+    """The file of the rule that gives the rewards, where one does; actors get it with their welcome."""
     max_actors: int = 64
     max_unknown_connections: int = 64
     """Connections that have not shown a credential yet; half of them from one address. The newest closes the oldest."""

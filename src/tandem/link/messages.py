@@ -51,7 +51,7 @@ from tandem.link.steps import Steps
 from tandem.runs.policy_kind import policy_kind
 from tandem.types import PolicySnapshot
 
-PROTOCOL = 4
+PROTOCOL = 5
 """Both ends must have the same one. Any change of a message is a new number."""
 
 MAX_FRAME = 32 * 2**20
@@ -64,6 +64,8 @@ MAX_POSES = 28 * 10_000
 """Bytes of the poses in a `View`: seven float32 per body."""
 MAX_PICTURE = 2**19
 """Bytes of a `Camera`'s picture."""
+MAX_RULE = 2**25
+"""Bytes of the file of a reward rule."""
 
 Pace = Literal["realtime", "fast"]
 WHO = ("policy", "person", "script", "nobody")
@@ -95,7 +97,7 @@ class Hello(Message, kind="hello"):
 
 
 @dataclass(frozen=True)
-class Welcome(Message, kind="welcome"):
+class Welcome(Message, kind="welcome", payload="rule"):
     """The actor may join."""
 
     run: Name
@@ -109,6 +111,8 @@ class Welcome(Message, kind="welcome"):
     """The largest packed step that the hub accepts."""
     settings: Plain
     """The run's settings for actors (random_steps, seed, ...)."""
+    rule: Annotated[bytes, is_bytes(MAX_RULE)] = b""
+    """The file of the classifier or of the conditions that give the rewards; empty where the environment or a person does."""
 
 
 @dataclass(frozen=True)

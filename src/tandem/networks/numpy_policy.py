@@ -70,6 +70,11 @@ def acting_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian:
             "this policy has recurrent layers: its memory must be kept for it and reset at every episode (`NumpyRecurrent`), "
             "and this part of Tandem does not do that"
         )
+    if "chunk" in snapshot.parameters:
+        raise SpecMismatch(
+            "this policy decides several actions at once (`tandem bc --chunk`), and this part of Tandem asks for one at a time. Act with "
+            "it by `tandem eval`, `play`, `record --operator policy:RUN` or `actor --policy`."
+        )
     if snapshot.kind == "gaussian":
         from tandem.networks.numpy_gaussian import NumpyGaussian  # it is built from the parts here
 

@@ -13,6 +13,7 @@ from tandem.acting.operators import check_operator
 from tandem.agents.sac_config import SACConfig
 from tandem.errors import ConfigError
 from tandem.learnable import require_roles
+from tandem.rewards.named import check_source
 from tandem.types import Spec
 
 
@@ -26,7 +27,7 @@ class TrainConfig:
     seed: int = 0
     """Random seed for networks, sampling, exploration and simulations."""
     demos: tuple[Path, ...] = ()
-    """Files of demonstrations (`tandem record`, or hil-serl pickles). Without any: learn from online data alone."""
+    """Files of demonstrations, in any format that `tandem demos import` reads. Without any: learn from online data alone."""
     max_steps: int = 1_000_000
     """Learner steps after which training ends."""
     batch_size: int = 256
@@ -69,8 +70,9 @@ class TrainConfig:
     operator: str = "browser"
     """Who may take over the robots of the actors that are started with the run: browser (a page), none, person:scripted (a script that
     corrects with the task's expert), spacemouse, gamepad, or module:Class (your own, docs/demonstrations.md) (not in hil-serl)."""
-    reward_source: Literal["simulation", "person"] = "simulation"
-    """Where rewards come from: the environment, or a person's success and failure labels (not in hil-serl)."""
+    reward_source: str = "simulation"
+    """Where rewards come from: simulation (the environment), person (success and failure labels), classifier:FILE or conditions:FILE
+    (docs/rewards.md) (not in hil-serl)."""
     updates_per_actor_step: float = 1.0
     """Learner steps per actor step, at most; actors at pace `fast` wait so that the ratio is kept (not in hil-serl)."""
     eval_period: int = 1000
@@ -120,6 +122,7 @@ class TrainConfig:
                 f"training would never start"
             )
         check_operator(self.operator)
+        check_source(self.reward_source)
         if self.pretrain_steps and not self.demos:
             raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
 

@@ -26,6 +26,7 @@ from tandem.errors import ConfigError, FileMissing
 from tandem.networks.encoders.efficientnet import SHA256
 from tandem.networks.encoders.encoder import COMPONENTS, Encoder, TrunkName, fit_encoder, require_picture
 from tandem.off_policy.config import TrainConfig
+from tandem.rewards.classifier import parse_classifier
 from tandem.runs.folder import RunFolder
 from tandem.types import Observation, Spec, Transition
 
@@ -33,13 +34,26 @@ Say = Callable[[str], None]
 
 
 def open_eyes(
-    spec: Spec, config: TrainConfig, run: Path, *, resume: bool = False, init_from: Path | None = None, say: Say = lambda line: None
+    spec: Spec,
+    config: TrainConfig,
+    run: Path,
+    *,
+    resume: bool = False,
+    init_from: Path | None = None,
+    rule: bytes = b"",
+    clones: bool = False,
+    say: Say = lambda line: None,
 ) -> tuple[Encoder, TrainConfig]:
-    """The encoder of a run, and its settings with encoded demonstrations. `spec` is the environment's."""
+    """The encoder of a run, and its settings with encoded demonstrations. `spec` is the environment's.
+
+    A run whose rewards a classifier gives sees through the classifier's encoder: a picture is then encoded once, and what the journal
+    holds can be judged again. `clones`: the heads of the cameras are trained by cloning, so the policy may begin as a clone.
+    """
     if resume:
         return Encoder.read(RunFolder(run).encoder_file), config  # its demonstrations are encoded already
     _require_pictures(spec)
     encoder = None if init_from is None else Encoder.from_arrays(load_policy(init_from)[0].parameters)
+    encoder = _that_of_rewards(config.reward_source, rule, encoder)
     if not config.demos and encoder is None:
         raise ConfigError(
             f"'{spec.task}' has cameras ({', '.join(pictures_of(spec))}), and their encoder is fitted on demonstrations: give --demos FILE "
@@ -47,10 +61,21 @@ def open_eyes(
         )
     encoder, encoded = encoded_demos(spec, config.demos, encoder, config.encoder, say)
     require_memory(encoder.spec(spec), config, say)
-    if config.clone_steps:
+    if config.clone_steps and not clones:
         say("the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away")
         config = dataclasses.replace(config, clone_steps=0, critic_steps=0)
     return encoder, dataclasses.replace(config, demos=encoded)
+
+
+def _that_of_rewards(source: str, rule: bytes, encoder: Encoder | None) -> Encoder | None:
+    """The encoder of the classifier that gives the rewards, where it has one; else the one that is given."""
+    own = parse_classifier(rule, source).encoder if source.startswith("classifier:") else None
+    if own is not None and encoder is not None and own.hash != encoder.hash:
+        raise ConfigError(
+            f"the policy to start from and {source} see pictures through different encoders, and a run has one. Train the classifier on "
+            f"steps of that run (`tandem reward train RUN`), or begin without --init-from."
+        )
+    return own or encoder
 
 
 def encoded_demos(
@@ -71,7 +96,7 @@ def encoded_demos(
         say(f"fitting the encoder ({trunk}) on the pictures of {len(steps):,} steps")
         encoder = fit_encoder(_pictures(steps, pictures_of(spec)), trunk)
     encoder.write(encoder_file)
-    _write(steps_file, encoder.spec(spec), encoded_steps(steps, encoder, spec))
+    _write(steps_file, dataclasses.replace(encoder.spec(spec), reward=""), encoded_steps(steps, encoder, spec))
     say(f"encoded the demonstrations with {encoder.trunk}:{encoder.hash}: {steps_file}")
     return encoder, (steps_file,)
 
@@ -84,9 +109,10 @@ def _require_pictures(spec: Spec) -> None:
 def _key(files: Sequence[Path], how: str) -> str:
     digest = hashlib.sha256(f"{how} {SHA256} {COMPONENTS}".encode())
     for file in files:
-        if not file.is_file():
+        if not file.exists():
             raise FileMissing(f"there is no file of demonstrations {file} (looked in {file.absolute().parent})")
-        digest.update(file.read_bytes())
+        for part in sorted(part for part in file.rglob("*") if part.is_file()) if file.is_dir() else [file]:
+            digest.update(part.read_bytes())
     return digest.hexdigest()[:12]
 
 

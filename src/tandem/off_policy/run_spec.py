@@ -40,7 +40,8 @@ def decide_spec(
 def resumed_spec(run: Path, now: Spec, demos: Sequence[Path]) -> tuple[Spec, list[Transition]]:
     """The run's own spec, with the scales it was started with, and its demonstrations; an environment that has changed is refused."""
     spec = RunFolder.open(run).spec
-    differences = spec.data_difference(now)
+    # where the environment does not give the rewards, its range of the return says nothing
+    differences = spec.data_difference(dataclasses.replace(now, return_range=spec.return_range) if spec.reward else now)
     if differences:
         raise SpecMismatch(f"run {run} was trained on another spec: {'; '.join(differences)} (here: the run, there: the environment)")
     return spec, [step for file in demos for step in load_demos(file, spec)]

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from tandem.acting.actor import Actor
 from tandem.acting.operators import DEVICES, make_operators
+from tandem.acting.person_reward import reward_source
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_env
 from tandem.envs.task_env import TaskEnv, ending
 from tandem.errors import ConfigError
-from tandem.files import private_files
+from tandem.files import private_files, write_atomically
 from tandem.learnable import sees
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
@@ -22,6 +23,7 @@ from tandem.off_policy.saving import restore_with_actor, save_with_actor
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
 from tandem.off_policy.turns import take_turns
+from tandem.rewards.named import judged_by
 from tandem.runs.campaign import Watch
 from tandem.runs.checkpoint import restoring
 from tandem.runs.display import Display
@@ -41,10 +43,12 @@ def train(
 ) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
     env, encoder = make_env(config.task, config.num_envs), None
+    rule, judged = (RunFolder(path).rule(), env.spec) if resume else judged_by(config.reward_source, env.spec)
     if sees(env.spec):
-        env, encoder, config = _with_eyes(env, config, path, display, resume, init_from)
+        env, encoder, config = _with_eyes(env, config, path, display, resume, init_from, rule)
+        judged = encoder.spec(judged)
     require_learnable(env.spec)
-    spec, demos = resumed_spec(path, env.spec, config.demos) if resume else decide_spec(env.spec, config.demos, init_from, display.say)
+    spec, demos = resumed_spec(path, env.spec, config.demos) if resume else decide_spec(judged, config.demos, init_from, display.say)
     config = settle(config, demos, display.say)
     if config.operator in DEVICES or config.reward_source == "person":
         raise ConfigError(
@@ -62,8 +66,7 @@ def train(
         WandB.require()
     # nothing above has written anything: what cannot be used leaves no folder behind
     run = RunFolder.resume(path) if resume else RunFolder.create(path, "rlpd", config, spec)
-    if encoder is not None:
-        encoder.write(run.encoder_file)
+    _keep(run, encoder, rule)
     run.add_loggers(config.wandb)
     with ending(env), _open_journal(run, spec, resume) as journal, display:
         link = InprocLink(journal)
@@ -80,6 +83,7 @@ def train(
             starts=starts,
             say=trainer.log,
             broken=run.broken,
+            rewards=reward_source(config.reward_source, env.spec, config.num_envs, rule),
             spec=spec,
         )
         if resume:
@@ -98,14 +102,22 @@ def train(
     return summary
 
 
+def _keep(run: RunFolder, encoder: Encoder | None, rule: bytes) -> None:
+    """What its observations and rewards come from, for a resume and for everybody who reads the run later."""
+    if encoder is not None:
+        encoder.write(run.encoder_file)
+    if rule:
+        write_atomically(run.rule_file, rule)
+
+
 def _with_eyes(
-    env: TaskEnv, config: TrainConfig, path: Path, display: Display, resume: bool, init_from: Path | None
+    env: TaskEnv, config: TrainConfig, path: Path, display: Display, resume: bool, init_from: Path | None, rule: bytes
 ) -> tuple[TaskEnv, Encoder, TrainConfig]:
     """The environment with features in the place of pictures, the encoder, and the settings with encoded demonstrations."""
     from tandem.acting.eyes import EncodedEnv  # only runs with cameras need it
     from tandem.off_policy.eyes import open_eyes
 
-    encoder, config = open_eyes(env.spec, config, path, resume=resume, init_from=init_from, say=display.say)
+    encoder, config = open_eyes(env.spec, config, path, resume=resume, init_from=init_from, rule=rule, say=display.say)
     return EncodedEnv(env, encoder), encoder, config
 
 

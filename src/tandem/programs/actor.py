@@ -37,6 +37,7 @@ from tandem.files import Durability
 from tandem.layouts import ActionLayout
 from tandem.learnable import sees
 from tandem.link.client import ActorClient, ClientConfig
+from tandem.link.messages import Welcome
 from tandem.runs.folder import RunFolder
 from tandem.runs.isolation import Lines
 from tandem.seeding import process_seed
@@ -115,10 +116,11 @@ def act(
     hub = Hub(_address(args), _token(args))
     robot = _open_robot(args)
     with contextlib.closing(Latch.open(_latch_folder(args), args.task, args.name, takes_over=args.pace == "realtime")) as latch:
-        client, settings = _connect(args, hub, robot.spec, say)
+        client, welcome = _connect(args, hub, robot.spec, say)
+        settings = welcome.settings
         robot = _with_eyes(robot, settings)
         robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
-        actor, steering = _make_actor(args, robot, client, settings, say)
+        actor, steering = _make_actor(args, robot, client, settings, welcome.rule, say)
         cameras = CameraStream(robot.env, client, say)
         loop = ControlLoop(
             actor,
@@ -215,8 +217,8 @@ def _open_robot(args: ActorArgs) -> Robot:
     )
 
 
-def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) -> tuple[ActorClient, Mapping[str, Any]]:
-    """A client that has joined the run, and the settings that the run has for its actors."""
+def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) -> tuple[ActorClient, Welcome]:
+    """A client that has joined the run, and what the run tells its actors."""
     client = ActorClient(
         spec,
         ClientConfig(
@@ -235,7 +237,7 @@ def _connect(args: ActorArgs, hub: Hub, spec: Spec, say: Callable[[str], None]) 
     )
     welcome = client.connect()
     say(f"[ACTOR] connected to {hub.address} as '{args.name}', run {welcome.run}, durability '{args.durability}'")
-    return client, welcome.settings
+    return client, welcome
 
 
 def _with_eyes(robot: Robot, settings: Mapping[str, Any]) -> Robot:
@@ -258,7 +260,7 @@ def _scales(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _make_actor(
-    args: ActorArgs, robot: Robot, client: ActorClient, settings: Mapping[str, Any], say: Callable[[str], None]
+    args: ActorArgs, robot: Robot, client: ActorClient, settings: Mapping[str, Any], rule: bytes, say: Callable[[str], None]
 ) -> tuple[Actor, Steering | None]:
     """The actor, and the steering through which a person takes over; None where nobody may."""
     seed = process_seed(int(settings.get("seed", 0)), client.source)
@@ -276,7 +278,7 @@ def _make_actor(
         say=say,
         broken=RunFolder(args.run or args.spool.parent).broken,
         own_policy=_own_policy(args, robot, seed, say),
-        rewards=reward_source("person" if settings.get("reward_source") == "person" else "simulation", args.num_envs),
+        rewards=reward_source(str(settings.get("reward_source", "simulation")), robot.spec, args.num_envs, rule),
         spec=robot.spec,
     )
     return actor, steering

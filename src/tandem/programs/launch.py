@@ -15,7 +15,7 @@ from tandem.acting.policy import policy_to_start_from
 from tandem.envs.registry import spec_for
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ConfigError, PackageMissing
-from tandem.files import DURABILITY_IN_WORDS, private_files
+from tandem.files import DURABILITY_IN_WORDS, private_files, write_atomically
 from tandem.learnable import sees
 from tandem.link.access import AccessFile
 from tandem.link.listening import plaintext_warning
@@ -26,11 +26,12 @@ from tandem.programs.actor import require_pace
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
 from tandem.programs.launcher import Launcher, LocalLauncher, Part
 from tandem.programs.page import page_installed
-from tandem.programs.parts import actor_part, hub_part, trainer_part
+from tandem.programs.parts import actor_part, dagger_part, hub_part, trainer_part
 from tandem.programs.supervisor import Supervisor
 from tandem.programs.terminal import errors, say
+from tandem.rewards.named import judged_by
 from tandem.runs.display import Display
-from tandem.runs.folder import RunFolder, plain
+from tandem.runs.folder import Kind, RunFolder, plain
 from tandem.runs.loggers import WandB
 
 NO_PAGE = f"no page: {PackageMissing('the page', 'nicegui')}"
@@ -50,11 +51,14 @@ class Listening:
 
 
 @private_files()
-def train_here(asked: TrainArgs, config: TrainConfig, path: Path, display: Display, launcher: Launcher | None = None) -> dict[str, Any]:
-    """`tandem train`: hub, trainer and actors, as processes on this machine unless another launcher is given."""
+def train_here(
+    asked: TrainArgs, config: TrainConfig, path: Path, display: Display, launcher: Launcher | None = None, kind: Kind = "rlpd"
+) -> dict[str, Any]:
+    """`tandem train`, and `tandem dagger` by its `kind`: hub, trainer and actors, as processes on this machine unless another launcher is
+    given."""
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
-    run, config = _prepare(asked, config, path, display, lambda env: _may_move(asked, config, env))
+    run, config = _prepare(asked, config, path, display, lambda env: _may_move(asked, config, env), kind)
     if asked.resume is None:
         AccessFile(run).make_for_actors()
     actors = [actor_part(i, _actor_arguments(asked, config, path, i)) for i in range(asked.actors)]
@@ -109,7 +113,8 @@ def _run(
             **_encoder_setting(run),
         },
     )
-    trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
+    part = dagger_part if run.kind == "dagger" else trainer_part
+    trainer = part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
     supervisor = Supervisor(run.path, launcher, display.say, run.event, listening=lambda: display.say(page))
     return supervisor.supervise(hub, trainer, actors)
 
@@ -136,7 +141,12 @@ def _may_move(asked: TrainArgs, config: TrainConfig, env: TaskEnv) -> None:
 
 
 def _prepare(
-    asked: RunArgs, config: TrainConfig, path: Path, display: Display, look: Callable[[TaskEnv], None] = lambda env: None
+    asked: RunArgs,
+    config: TrainConfig,
+    path: Path,
+    display: Display,
+    look: Callable[[TaskEnv], None] = lambda env: None,
+    kind: Kind = "rlpd",
 ) -> tuple[RunFolder, TrainConfig]:
     """The run folder, and the settings with what follows from the demonstrations.
 
@@ -145,21 +155,26 @@ def _prepare(
     if asked.resume is not None:
         return RunFolder.resume(path), config
     spec, encoder = spec_for(config.task, look), None
+    rule, spec = judged_by(config.reward_source, spec)
     if sees(spec):
         from tandem.off_policy.eyes import open_eyes  # only runs with cameras need it
 
-        encoder, config = open_eyes(spec, config, path, init_from=asked.init_from, say=display.say)
+        encoder, config = open_eyes(spec, config, path, init_from=asked.init_from, rule=rule, clones=kind == "dagger", say=display.say)
         spec = encoder.spec(spec)
     require_learnable(spec)
     spec, demos = decide_spec(spec, config.demos, asked.init_from, display.say)
-    config = settle(config, demos, display.say)
+    config = settle(config, demos, display.say) if kind == "rlpd" else config  # rewards, and so the discount, play no part elsewhere
     if asked.init_from is not None:
         policy_to_start_from(asked.init_from, spec)
     if config.wandb:
         WandB.require()
-    run = RunFolder.create(path, "rlpd", config, spec)
+    run = RunFolder.create(path, kind, config, spec)
     if encoder is not None:
         encoder.write(run.encoder_file)
+    if rule:
+        write_atomically(run.rule_file, rule)
+        own = "; demonstrations keep those of their files (`tandem reward apply` computes them anew)" if config.demos else ""
+        display.say(f"rewards: {spec.reward}{own}")
     return run, config
 
 

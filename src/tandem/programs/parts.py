@@ -35,6 +35,10 @@ def trainer_part(run: Path, **settings: Any) -> Part:
     return Part("trainer", ("trainer", str(run), json.dumps(settings)))
 
 
+def dagger_part(run: Path, **settings: Any) -> Part:
+    return Part("trainer", ("dagger", str(run), json.dumps(settings)))
+
+
 def actor_part(number: int, arguments: Sequence[str]) -> Part:
     return Part(f"actor {number}", ("actor", *arguments))
 
@@ -76,6 +80,7 @@ def _hub(path: str, settings: str) -> None:
         durability=asked["durability"],
         ping_s=asked["timeout_s"] / 2,
         actor_settings=asked["actor_settings"],
+        rule=run.rule(),
     )
     hub = Hub(
         run.path,
@@ -109,6 +114,17 @@ def _trainer(path: str, settings: str) -> None:
         init_from=None if asked["init_from"] is None else Path(asked["init_from"]),
         watch=watch_trainer(run),
     )
+
+
+def _dagger(path: str, settings: str) -> None:
+    from tandem.doctor.watch import watch_trainer
+    from tandem.off_policy.dagger import run_dagger
+    from tandem.off_policy.recipes import config_from
+    from tandem.runs.display import Display
+
+    run, asked = Path(path), json.loads(settings)
+    os.nice(5)  # an actor on the same machine has its control period to keep
+    run_dagger(config_from(asked["config"]), run, Display(asked["mode"], verbose=asked["verbose"]), watch_trainer(run))
 
 
 def _actor(*arguments: str) -> None:
@@ -167,7 +183,7 @@ def main() -> NoReturn:
     end_with_supervisor()
     faulthandler.enable()  # a fault in compiled code of an environment ends the process without a word; this prints the line of Python
     try:
-        {"hub": _hub, "trainer": _trainer, "actor": _actor, "film": _film}[name](*arguments)
+        {"hub": _hub, "trainer": _trainer, "dagger": _dagger, "actor": _actor, "film": _film}[name](*arguments)
     except TandemError as problem:
         _leave_last_words(name, arguments, problem)
         if isinstance(problem, EnvironmentFailed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 import tyro
@@ -38,7 +38,7 @@ def record(
     seed: int = 0,
     quiet: bool = False,
     port: int = 0,
-    reward_source: Literal["simulation", "person"] = "simulation",
+    reward_source: str = "simulation",
     mapping: Path | None = None,
     limits: Path | None = None,
     no_limits: bool = False,
@@ -54,7 +54,7 @@ def record(
         seed: Random seed for the starts of the attempts and for the scripted operator.
         quiet: No progress bar and no report.
         port: Port of the page with which a person records; 0: any free port.
-        reward_source: Who decides whether a person's episode was a success: the simulation, or the person.
+        reward_source: What decides whether a person's episode was a success: simulation, person, classifier:FILE or conditions:FILE.
         mapping: File that says what sticks and buttons do.
         limits: File of speed, force and workspace limits (docs/limits.md); a robot needs one.
         no_limits: Move a robot without any limits.
@@ -64,6 +64,11 @@ def record(
         raise ConfigError(f"--demos must be at least 1, got {demos}")
     if operator in BY_HAND:
         path = _record_by_hand(task, operator, demos, out, seed, port, reward_source, mapping, asked)
+    elif reward_source != "simulation":
+        raise ConfigError(
+            f"--reward-source {reward_source} is for a person who records with {', '.join(BY_HAND)}; with --operator {operator} the "
+            f"environment decides. Afterwards `tandem reward apply FILE --source {reward_source}` computes the rewards anew."
+        )
     else:
         path = record_with(task, operator, demos, out, seed, quiet, asked)
     if not quiet:
@@ -101,7 +106,7 @@ def _record_by_hand(
     out: Path,
     seed: int,
     port: int,
-    reward_source: Literal["simulation", "person"],
+    reward_source: str,
     mapping: Path | None,
     asked: Asked,
 ) -> Path:

@@ -17,7 +17,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,6 @@ import numpy as np
 from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import Rhythm
 from tandem.acting.limits import Asked, Limits, limited, limits_for
-from tandem.acting.person_reward import RewardName
 from tandem.acting.person_reward import reward_source as source_of_reward
 from tandem.acting.rewards import EnvironmentReward, Label, RewardSource
 from tandem.acting.view_stream import ViewStream
@@ -41,6 +40,7 @@ from tandem.layouts import ActionLayout
 from tandem.link.client import ActorClient, ClientConfig
 from tandem.link.hub import Hub, HubConfig
 from tandem.link.messages import Command
+from tandem.rewards.named import judged_by
 from tandem.runs.folder import RunFolder
 from tandem.runs.live import RecordingView
 from tandem.runs.stopping import interruptible
@@ -61,7 +61,7 @@ def teach(
     seed: int,
     *,
     hand: Callable[[Spec], Hand | None] = lambda spec: None,
-    reward_source: RewardName = "simulation",
+    reward_source: str = "simulation",
     port: int = 0,
     host: str = "127.0.0.1",
     asked: Asked | None = None,
@@ -72,7 +72,7 @@ def teach(
     """Record `demos` successes by a person and return the file. `mount` puts a page on the hub before it listens."""
     env = make_env(task, watched=True)
     spec, limits, halt = env.spec, limits_for(task, env, asked or Asked(), realtime=True), Halt(env.halt, say)
-    device = hand(spec)
+    device, (rule, judged) = hand(spec), judged_by(reward_source, spec)
     temporary = Path(tempfile.mkdtemp(prefix="tandem-recording-"))
     run = RunFolder.create(temporary / "run", "recording", {}, spec)
     hub = Hub(run.path, HubConfig(host=host, port=port))
@@ -85,8 +85,8 @@ def teach(
         client.connect(_START_S)
         say(f"page to record with: http://{hub.address}/?token={run.token}")
         operator = device.name if device else "browser"
-        with DemoWriter(folder, spec, operator=operator, seed=seed) as writer:
-            teacher = Teacher(env, limits, client, writer, demos, seed, device, source_of_reward(reward_source), say)
+        with DemoWriter(folder, judged, operator=operator, seed=seed) as writer:
+            teacher = Teacher(env, limits, client, writer, demos, seed, device, source_of_reward(reward_source, spec, 1, rule), say)
             teacher.tell = lambda state: setattr(hub, "recording", state)
             try:
                 with interruptible(teacher):
@@ -144,6 +144,7 @@ class Teacher:
         self._violated, self._due = "", True
         """The limit that was violated; and whether the next episode waits to be begun."""
         self.steps, self.transitions, self.returns = 0, [], np.zeros(1)
+        self.values: Mapping[str, float] = {}
         self.observation: Observation = {}
         self.tell: Callable[[RecordingView], None] = lambda state: None
         """Called with the progress (kept, wanted and phase), for the hub's live state."""
@@ -201,7 +202,7 @@ class Teacher:
         if self._due:
             return
         self._recorder.begin(self.observation)
-        self._rewards.begin()
+        self._rewards.begin([0])
         self.returns[0] = 0.0
         self._steering.reset()
         self._tell()
@@ -217,7 +218,8 @@ class Teacher:
             self._notice = "the environment lost this episode: it begins again"
             self._begin()
             return
-        step = self._rewards.judge(made).step
+        judged = self._rewards.judge(made)
+        step, self.values = judged.step, judged.values
         self.observation = first_row(step.observation)
         transition = self._recorder.record(action, step, intervened=by_human)
         self._episode.append(transition)

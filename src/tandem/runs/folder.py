@@ -18,6 +18,7 @@ of a run with hub, trainer and actors in processes of their own also
     audit.jsonl      who gave which command, from where     sessions.json   pages that are logged in, mode 0600
     sources.jsonl    which credential brought which source
     encoder.safetensors    of a run with cameras: how its pictures become features (`off_policy/eyes.py`)
+    reward.rule      the classifier or the conditions that give its rewards, where the environment does not
 
 `RunFolder` has the paths: no other module spells these names. On a full disk lines of metrics, events and the log are missing;
 checkpoints and policies are tried again later (`Campaign.storing`).
@@ -51,9 +52,9 @@ from tandem.types import Metrics, Spec
 PRIVATE_FOLDER = 0o700
 """Run folders hold the token, the settings and pictures: they are their owner's alone. Demonstrations are data that people share."""
 _DIGITS = 20
-Kind = Literal["rlpd", "ppo", "distill", "bc", "recording"]
+Kind = Literal["rlpd", "ppo", "distill", "bc", "dagger", "recording"]
 """Which program made a run. `recording`: nothing is trained, a person records demonstrations."""
-TRAINED_BY: Mapping[Kind, str] = {"rlpd": "RLPD", "ppo": "PPO", "distill": "distillation", "bc": "behaviour cloning"}
+TRAINED_BY: Mapping[Kind, str] = {"rlpd": "RLPD", "ppo": "PPO", "distill": "distillation", "bc": "behaviour cloning", "dagger": "HG-DAgger"}
 RESUMED_BY: Mapping[Kind, str] = {"rlpd": "train", "ppo": "ppo"}
 """The command that continues a run; the other kinds take minutes and are started again."""
 
@@ -78,7 +79,7 @@ class RunFolder:
         self.metrics_file, self.events_file = path / "metrics.jsonl", path / "events.jsonl"
         self.log_file, self.summary_file = path / "train.log", path / "summary.json"
         self.version_file, self.incarnation_file = path / "policy_version", path / "incarnation"
-        self.journal, self.encoder_file = path / "journal.db", path / "encoder.safetensors"
+        self.journal, self.encoder_file, self.rule_file = path / "journal.db", path / "encoder.safetensors", path / "reward.rule"
         self.checkpoints = path / "checkpoints"
         self.best_policy, self.latest_policy = self.checkpoints / "best.safetensors", self.checkpoints / "latest.safetensors"
         self.published_policy, self.board_file = path / "policy.bin", path / "board"
@@ -263,6 +264,10 @@ class RunFolder:
     def policy(self, which: str = "best") -> Path:
         """The file of its best policy, or of the latest where none was evaluated."""
         return self.best_policy if which == "best" and self.best_policy.exists() else self.latest_policy
+
+    def rule(self) -> bytes:
+        """The file of the rule that gives its rewards; empty where the environment or a person does."""
+        return self.rule_file.read_bytes() if self.rule_file.exists() else b""
 
     def last_words(self, part: str) -> Path:
         """Where a part of the run leaves the error that ended it."""

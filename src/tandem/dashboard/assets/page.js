@@ -232,10 +232,19 @@ class Page {
       make("span", "", "step ", make("b", "", number(step))),
       make("span", "", "return ", make("b", "", short(reward))),
       make("span", "", success ? make("b", "", "success") : state === "running" ? "" : state),
+      ...this.judgements(),
     );
     this.showAxes(action);
     this.showObservation();
     this.showWho();
+  }
+
+  /** How sure the classifier or the conditions that give the rewards are of each stage. */
+  judgements() {
+    const found = Object.entries(this.view.observation).filter(([name]) => name.startsWith("reward: "));
+    if (this.view.success) this.rewarded = this.view.step ? this.view.episode : this.view.episode - 1; // before its first step: the one before
+    $("wrong").hidden = !found.length;
+    return found.map(([name, [value]]) => make("span", "", `${name.slice(8)} `, make("b", "", value.toFixed(2))));
   }
 
   /** At most 5 times a second, and only while the list is open. */
@@ -318,7 +327,7 @@ class Page {
     $("take").firstChild.textContent = mine ? "Release " : "Take over ";
     // By its holder and not by the name shown: between two episodes nobody moves the robot, but control is still another page's.
     this.offer($("take"), "take_over", this.source && (!known.holder || known.holder === this.id));
-    for (const [id, right] of Object.entries({ go: stands ? "resume" : "pause", success: "label", failure: "label", discard: "record" })) this.offer($(id), right, !!this.source);
+    for (const [id, right] of Object.entries({ go: stands ? "resume" : "pause", success: "label", failure: "label", discard: "record", wrong: "record" })) this.offer($(id), right, !!this.source);
   }
 
   showHand() {
@@ -333,6 +342,7 @@ class Page {
     $("halt").onclick = () => this.ask("stop");
     $("go").onclick = () => this.ask("pause");
     $("discard").onclick = () => this.ask("discard");
+    $("wrong").onclick = () => this.ask("wrong");
     $("success").onclick = () => this.ask("success");
     $("failure").onclick = () => this.ask("failure");
     for (const button of document.querySelectorAll("[data-record]")) button.onclick = () => this.record(button.dataset.record);
@@ -361,7 +371,7 @@ class Page {
   /** A command by key, gamepad button or click; the names are those of the mapping file. */
   ask(command) {
     const mine = this.input.holding;
-    const right = { take: "take_over", pause: "pause", success: "label", failure: "label", discard: "record" }[command];
+    const right = { take: "take_over", pause: "pause", success: "label", failure: "label", discard: "record", wrong: "record" }[command];
     if (right && this.refusal(right)) { this.notify(this.refusal(right)); return; }
     if (command === "take") this.take(!mine);
     else if (command === "let_go") this.take(false);
@@ -370,6 +380,7 @@ class Page {
     else if (command === "success") this.succeed();
     else if (command === "failure") this.label(false);
     else if (command === "discard") this.record("discard");
+    else if (command === "wrong") this.command({ do: "robot", command: "record", detail: { what: "wrong", ...(this.rewarded === undefined ? {} : { episode: this.rewarded }) } });
   }
 
   take(wanted) {

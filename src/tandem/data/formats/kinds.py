@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tandem.data.demos import OpenDemos, open_demos
+from tandem.data.demos import OpenDemos, is_foreign, open_demos
 from tandem.data.formats.columns import Foreign, episodes, fitted, require
 from tandem.errors import ConfigError, extras_named
 from tandem.types import Spec
@@ -47,16 +47,11 @@ def _foreign(path: Path) -> Callable[[Path], AbstractContextManager[Foreign]] | 
         with extras_named("Minari datasets"):
             from tandem.data.formats.hdf5 import open_minari
         return open_minari
-    if path.is_file() and _starts_as_hdf5(path):
+    if path.is_file() and is_foreign(path):
         with extras_named("HDF5 files"):
             from tandem.data.formats.hdf5 import open_robomimic
         return open_robomimic
     return None
-
-
-def _starts_as_hdf5(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(8) == b"\x89HDF\r\n\x1a\n"
 
 
 def export(opened: OpenDemos, name: str, out: Path) -> Path:

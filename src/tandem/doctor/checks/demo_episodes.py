@@ -194,3 +194,14 @@ def demos_mixed_specs(records: Records) -> Finding | None:
             }
             return Finding("demos_mixed_specs", PROBLEM, {**named(file), **facts})
     return None
+
+
+def demos_mixed_rewards(records: Records) -> Finding | None:
+    """Files whose rewards were given by different sources: a success means something else in each of them."""
+    files = [file for file in records.demos or () if file.spec is not None]
+    for file in files[1:]:
+        one, another = (each.spec.reward or "simulation" if each.spec else "" for each in (files[0], file))
+        if one != another:
+            facts = {"first": files[0].path.name, "one": one, "other": file.path.name, "another": another}
+            return Finding("demos_mixed_rewards", WARNING, {**named(file), **facts})
+    return None

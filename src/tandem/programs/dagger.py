@@ -1,0 +1,128 @@
+"""`tandem dagger TASK`: a clone of demonstrations acts, a person corrects it, and it learns the corrections (HG-DAgger)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from tandem.agents.sac_config import SACConfig
+from tandem.allowed import allow, code_of
+from tandem.doctor.demo_files import start_lines
+from tandem.errors import ConfigError
+from tandem.off_policy.config import TrainConfig
+from tandem.programs.arguments import TrainArgs
+from tandem.programs.launch import train_here
+from tandem.programs.record import scripted_demos
+from tandem.programs.terminal import make_display, new_run, show_summary
+
+
+@dataclass(frozen=True)
+class DaggerArgs:
+    """Clone demonstrations, then learn from a person's corrections while the clone acts (HG-DAgger).
+
+    The robot, the page and the corrections are those of `tandem train`. What is imitated are demonstrations and corrections; rewards are
+    not learned from. Steps that the policy chose itself are kept in the journal, and not imitated.
+    """
+
+    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+    """A task (see `tandem tasks`), a Gymnasium id, or module:Id."""
+    demos: tuple[Path, ...] = ()
+    """Files of demonstrations to begin with."""
+    scripted_demos: int = 0
+    """First record this many demonstrations with the task's scripted expert."""
+    first_updates: int = 3000
+    """Updates on the demonstrations before the robot moves."""
+    updates_per_correction: float = 20.0
+    """Updates that each step by a person earns."""
+    max_updates: int = 200_000
+    """Updates after which it ends."""
+    max_minutes: float | None = None
+    """Stop after this many minutes."""
+    stop_success: float | None = None
+    """Stop when two evaluations in a row have at least this success rate."""
+    eval_period: int = 2000
+    """Updates between two evaluations; 0: none. A robot is not evaluated while it is corrected."""
+    eval_episodes: int = 50
+    """Episodes of an evaluation."""
+    final_episodes: int = 100
+    """Episodes of the evaluation at the end, on seeds of their own."""
+    learning_rate: float = 1e-3
+    """Step size of Adam."""
+    batch_size: int = 256
+    """Steps per update, drawn from demonstrations and corrections alike."""
+    hidden: tuple[int, ...] = SACConfig.hidden
+    """Units of the hidden layers; the same as in a run of `tandem train` that will start from it (--init-from)."""
+    encoder: Literal["efficientnet-lite0", "random-lite0"] = "efficientnet-lite0"
+    """Frozen network that turns pictures into features, for tasks with cameras."""
+    operator: str = "browser"
+    """Who corrects: browser (a person on the page), person:scripted (a script with the task's expert), spacemouse, gamepad, or
+    module:Class (your own)."""
+    reward_source: str = "simulation"
+    """What decides whether an episode was a success: simulation, person, classifier:FILE or conditions:FILE."""
+    pace: Literal["fast", "realtime"] = "fast"
+    """Speed of the actor: as fast as it can, or the task's control rate. A robot needs `realtime`."""
+    num_envs: int = 1
+    """Simulations that the actor steps at once; a person steers the first."""
+    limits: Path | None = None
+    """File of speed, force and workspace limits (docs/limits.md); a robot needs one."""
+    no_limits: bool = False
+    """Move a robot without any limits."""
+    port: int = 0
+    """Port of the page; 0: any free port."""
+    seed: int = 0
+    """Random seed for the network, the batches and the simulations."""
+    run: Path | None = None
+    """Folder of the run. Default: runs/TASK_dagger_TIME."""
+    quiet: bool = False
+    """Print only the summary."""
+    json: bool = False
+    """Print one JSON object per line."""
+
+
+def dagger(args: list[str]) -> None:
+    """Clone demonstrations, then learn from a person's corrections while the clone acts (HG-DAgger)."""
+    asked = tyro.cli(DaggerArgs, args=args, prog="tandem dagger")
+    path, display = asked.run or new_run(f"{asked.task}_dagger"), make_display(asked.quiet, asked.json)
+    if asked.operator == "none":
+        raise ConfigError("--operator none: nobody could correct the clone. `tandem bc` clones demonstrations without corrections.")
+    demos = asked.demos
+    if asked.scripted_demos:
+        demos = (*demos, scripted_demos(asked.task, asked.scripted_demos, path, asked.seed, asked.quiet or asked.json))
+    if not demos:
+        raise ConfigError("nothing to begin with: give --demos FILE, or --scripted-demos 10 for a task with a scripted expert")
+    allow(code_of(asked.task))
+    for line in start_lines(demos, None):
+        display.say(line)
+    summary = train_here(_as_training(asked, path), run_config(asked, demos), path, display, kind="dagger")
+    show_summary(summary, path, asked.json)
+
+
+def run_config(asked: DaggerArgs, demos: tuple[Path, ...]) -> TrainConfig:
+    """The settings in the words of `TrainConfig`, which hub, actors and run folder know."""
+    return TrainConfig(
+        task=asked.task,
+        agent=SACConfig(hidden=asked.hidden, learning_rate=asked.learning_rate),
+        seed=asked.seed,
+        demos=demos,
+        max_steps=asked.max_updates,
+        batch_size=asked.batch_size,
+        clone_steps=asked.first_updates,
+        updates_per_actor_step=asked.updates_per_correction,
+        encoder=asked.encoder,
+        operator=asked.operator,
+        reward_source=asked.reward_source,
+        pace=asked.pace,
+        num_envs=asked.num_envs,
+        eval_period=asked.eval_period,
+        eval_episodes=asked.eval_episodes,
+        final_episodes=asked.final_episodes,
+        stop_success=asked.stop_success,
+        max_minutes=asked.max_minutes,
+    )
+
+
+def _as_training(asked: DaggerArgs, path: Path) -> TrainArgs:
+    return TrainArgs(task=asked.task, run=path, port=asked.port, limits=asked.limits, no_limits=asked.no_limits, quiet=asked.quiet)
