@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.decisions import Decisions
 from tandem.errors import FileUnreadable, SpecMismatch
 from tandem.layouts import ActionLayout
 from tandem.networks.onnx_graph import MEMORY_IN, MEMORY_OUT, OPSET, OUTPUTS, VALUES, packages
@@ -58,6 +59,9 @@ class OnnxPolicy:
         self.axes = int(self._is_axis.sum())
         """Numbers of the action that are not choices."""
         self._squash = _SQUASH[metadata["squash"]]
+        steps, _, between = metadata.get("decisions", "1 hold").partition(" ")
+        self.decisions = Decisions(int(steps), "interpolate" if between == "interpolate" else "hold")
+        """How often it decides; whoever acts with it executes its action until the next decision."""
 
     def begin(self, rows: int) -> np.ndarray:
         """The hidden state at the first step of an episode, `(rows, memory_size)`."""
