@@ -47,7 +47,7 @@ def test_each_row_decides_at_a_time_of_its_own() -> None:
     held, number = Held(Decisions(3), ARM), iter(range(1, 9))
 
     def step() -> list[float]:
-        return held(lambda: np.full((2, 1), 0.1 * next(number), np.float32), 2)[:, 0].round(6).tolist()
+        return held(lambda: np.full((2, 1), 0.1 * next(number), np.float32), 2)[:, 0].astype(float).round(6).tolist()
 
     assert step() == [0.1, 0.1]
     held.begin([1])

@@ -19,6 +19,7 @@ from tandem.data.formats.kinds import open_any
 from tandem.data.report import report_of
 from tandem.data.validation import Validator
 from tandem.doctor.checks import run_checks
+from tandem.doctor.checks.learning import actions_look_alike
 from tandem.doctor.diagnosis import Diagnosis, descriptions
 from tandem.doctor.findings import NOTE, Finding, worst
 from tandem.doctor.records import DemoFile, Records
@@ -84,14 +85,22 @@ def _beginning(episodes: Iterator[list[Transition]], spec: Spec) -> Iterator[lis
             return
 
 
-def check(files: Sequence[DemoFile], spec: Spec | None, lang: Language, discount: float | None = None) -> list[Diagnosis]:
-    """A diagnosis of each file, and one of all together if they have findings that none of them has alone."""
-    diagnoses = [_diagnosis(run_checks(_records([file], spec, discount)), [file], spec, discount, lang) for file in files]
+def check(
+    files: Sequence[DemoFile], spec: Spec | None, lang: Language, discount: float | None = None, learned: Records | None = None
+) -> list[Diagnosis]:
+    """A diagnosis of each file, and one of all together if they have findings that none of them has alone.
+
+    `learned`: a run that learned from them; what its critics say along them belongs to the diagnosis.
+    """
+    said = None if learned is None else actions_look_alike(learned)
+    found = [[*run_checks(_records([file], spec, discount)), *([] if said is None else [said])] for file in files]
+    diagnoses = [_diagnosis(each, [file], spec, discount, lang) for file, each in zip(files, found, strict=True)]
     if len(files) > 1:
         known = {finding["name"] for diagnosis in diagnoses for finding in diagnosis["findings"]}
         together = _together(files)
-        found = run_checks(_records(together, spec, discount))
-        new = [finding for finding in found if finding.name in TOGETHER and finding.name not in known]
+        new = [
+            finding for finding in run_checks(_records(together, spec, discount)) if finding.name in TOGETHER and finding.name not in known
+        ]
         if new:
             diagnoses.append(_diagnosis(new, together, spec, discount, lang) | {"file": "together", "summary": []})
     return diagnoses
