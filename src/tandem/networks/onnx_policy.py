@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tandem.decisions import Decisions
-from tandem.errors import FileUnreadable, SpecMismatch
+from tandem.errors import ConfigError, FileUnreadable, SpecMismatch
 from tandem.layouts import ActionLayout
 from tandem.networks.onnx_graph import MEMORY_IN, MEMORY_OUT, OPSET, OUTPUTS, VALUES, packages
 from tandem.types import Observation, Spec
@@ -96,7 +96,7 @@ def from_bytes(data: bytes, what: str) -> OnnxPolicy:
     metadata = check(data, what)
     try:
         policy = OnnxPolicy(data, metadata, what)
-    except (KeyError, ValueError, TypeError) as problem:
+    except (KeyError, ValueError, TypeError, ConfigError) as problem:
         raise FileUnreadable(f"the metadata of {what} cannot be read ({type(problem).__name__}: {problem})") from problem
     if policy.spec.hash != metadata.get("spec_hash"):
         raise FileUnreadable(

@@ -97,6 +97,19 @@ def gear_assembly() -> TrainConfig:
     )
 
 
+def gear_assembly_fine() -> TrainConfig:
+    """`fitted`, which decides every few control steps here. Episodes are long, so evaluations have fewer and come more rarely."""
+    return dataclasses.replace(
+        fitted(),
+        eval_period=2000,
+        eval_episodes=50,
+        stop_success=0.98,
+        max_minutes=19,
+        max_steps=60_000,
+        checkpoint_period=4000,
+    )
+
+
 def gear_assembly_pixels() -> TrainConfig:
     """The same by eye. It does not start from a clone (`off_policy/eyes.py`), and takes longer before it succeeds at all."""
     return dataclasses.replace(
@@ -123,6 +136,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "rlpd": rlpd,
     "reach": reach,
     "gear_assembly": gear_assembly,
+    "gear_assembly_fine": gear_assembly_fine,
     "gear_assembly_pixels": gear_assembly_pixels,
     "gear_assembly_pixels_moved": gear_assembly_pixels,
     **{f"{task}{mode}": gear_pick for task in ("gear_pick_assembly", "gear_lift") for mode in ("", "_delta", "_threeway")},
