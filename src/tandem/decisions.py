@@ -12,7 +12,7 @@ Only the policy is slower. Limits, take-over, stop, page and recorded data stay 
 can be changed afterwards (`data/decisions.py` puts them together again). A person who takes over ends the decision at once, and
 when they let go the policy decides anew. Choices (a gripper that opens or closes) are held, never interpolated.
 
-A policy carries its h among its parameters, so that whoever acts with it does so at the pace that it was trained with.
+A policy carries its h among its parameters, so that every program acts with it at the pace that it was trained with.
 """
 
 from __future__ import annotations

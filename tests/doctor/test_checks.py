@@ -424,7 +424,7 @@ def test_the_run_that_could_not_learn_is_explained_first() -> None:
         }
         for step in range(10, 12_805, 10)
     ]
-    config = plain(SMALL) | {"demos": ["demos.pkl"]}
+    config = plain(SMALL) | {"demos": ["demos.pkl"], "steps_per_update": 50}
     config["agent"] |= {"discount": 0.97, "n_step": 1}
     report = demo_report(episodes=25, transitions=20_752)
     demos = [DemoFile(Path("demos.pkl"), spec=SPEC, steps=20_752, report=report, rewarded=True)]

@@ -89,7 +89,7 @@ class DecisionRows:
         return np.where(here, first, rows)
 
     def gathered(self, rows: np.ndarray, following: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the decisions from these rows on: the action that each amounts to, and how many control steps are here.
+        """The action that each decision from these rows on amounts to, and how many of its control steps are here.
 
         `following` is where the next step of each row is, `actions` what was executed in each.
         """

@@ -61,7 +61,7 @@ class OnnxPolicy:
         self._squash = _SQUASH[metadata["squash"]]
         steps, _, between = metadata.get("decisions", "1 hold").partition(" ")
         self.decisions = Decisions(int(steps), "interpolate" if between == "interpolate" else "hold")
-        """How often it decides; whoever acts with it executes its action until the next decision."""
+        """How often it decides; its action is executed until the next decision."""
 
     def begin(self, rows: int) -> np.ndarray:
         """The hidden state at the first step of an episode, `(rows, memory_size)`."""

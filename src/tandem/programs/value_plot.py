@@ -22,7 +22,7 @@ COLOURS = {"Q of the demonstrated action": "#1f6feb", "Q of random actions": "#8
 
 
 def values_part(run: Path, opened: OpenDemos, episodes: Sequence[int] | set[int], folder: Path) -> str:
-    """A part of the page, and `values.png` beside it."""
+    """A part of the page; `values.png` is written next to the page."""
     known = RunFolder.open(run)
     settings, spec = known.settings_of("rlpd"), known.spec
     differences = spec.data_difference(opened.spec)

@@ -146,7 +146,7 @@ def demos_too_long(records: Records) -> Finding | None:
     known = isinstance(given, float)
     discount = given if isinstance(given, float) else limits.USUAL_DISCOUNT
     for file in records.demos or ():
-        length = _mean_length(file)
+        length = mean_length(file)
         value = discount**length
         if value < limits.VALUE_AT_START and discount < 1 and records.sparse and records.kind in (None, "rlpd"):
             fitting = round(0.2 ** (1 / length), 4)
@@ -157,7 +157,7 @@ def demos_too_long(records: Records) -> Finding | None:
     return None
 
 
-def _mean_length(file: DemoFile) -> float:
+def mean_length(file: DemoFile) -> float:
     """Steps of its episodes in the mean; 1 where nobody knows. Frames that a program appended are no episodes."""
     if file.figures is not None:
         longer = file.figures.lengths[file.figures.lengths > 1]
