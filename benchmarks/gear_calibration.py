@@ -138,7 +138,7 @@ def _wrap(angle: np.ndarray) -> np.ndarray:
     return (angle + PITCH / 2) % PITCH - PITCH / 2
 
 
-TARGETS = {
+TARGETS: dict[str, tuple[str, float]] = {
     "true_pose": (">=", 0.99),
     "measured_pose": (">=", 0.20),
     "measured_pose_high": ("<=", 0.35),
@@ -149,7 +149,7 @@ TARGETS = {
     "expert_high": ("<=", 0.95),
     "demo_median_actions": ("<=", 70),
 }
-LONG = {"demo_mean_actions": (">=", 250), "demo_mean_actions_high": ("<=", 350)}
+LONG: dict[str, tuple[str, float]] = {"demo_mean_actions": (">=", 250), "demo_mean_actions_high": ("<=", 350)}
 VARIANTS = {
     "gear_assembly": Variant(GearAssembly, CONTROL, GearExpert, TARGETS, "20-35 %", "median <= 70"),
     "gear_assembly_fine": Variant(

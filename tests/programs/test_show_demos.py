@@ -5,6 +5,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
@@ -65,7 +66,7 @@ def test_what_the_critics_of_a_run_say_is_drawn_beside_the_returns(reach: Path, 
     state = agent.from_arrays(agent.init(0), _newest(folder))
     action = np.mean([step.action for step in steps[:2]], axis=0)
     pair = np.concatenate([Layout(folder.spec).flatten(steps[0].observation), action])[None].astype(np.float32)
-    assert values.q[0] == pytest.approx(float(np.asarray(state.critic(pair)).mean()), abs=1e-5)
+    assert values.q[0] == pytest.approx(float(np.asarray(state.critic(jnp.asarray(pair))).mean()), abs=1e-5)
     [seen] = load_run(tmp_path / "run").values[:1]
     np.testing.assert_allclose(seen.q, values.q, rtol=1e-6)
 

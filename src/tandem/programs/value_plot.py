@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ WIDTH, HEIGHT, MARGIN, TITLE = 640, 200, 12, 18
 COLOURS = {"Q of the demonstrated action": "#1f6feb", "Q of random actions": "#8b949e", "the return that followed": "#d1570d"}
 
 
-def values_part(run: Path, opened: OpenDemos, episodes: Sequence[int] | set[int], folder: Path) -> str:
+def values_part(run: Path, opened: OpenDemos, episodes: Collection[int], folder: Path) -> str:
     """A part of the page; `values.png` is written next to the page."""
     known = RunFolder.open(run)
     settings, spec = known.settings_of("rlpd"), known.spec
