@@ -12,6 +12,7 @@ from tandem.decisions import DECIDES, Between, Decisions, Held, held_for
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout
+from tandem.link.messages import pack_policy, parse_policy
 from tandem.runs.checkpoint import read_policy, write_policy
 from tandem.teleop.operator import HandsOff
 from tandem.types import Continuous, Discrete, Observation, PolicySnapshot
@@ -85,6 +86,14 @@ def test_a_policy_file_says_how_often_it_decides(tmp_path: Any, between: Between
     assert changes.tolist() == ([5, 10] if between == "hold" else [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
     act.reset()
     assert not np.array_equal(act(observation)[0], actions[0]), "a new episode begins with a new decision"
+    env.close()
+
+
+def test_a_policy_that_travels_over_the_link_keeps_how_often_it_decides() -> None:
+    env = make_env("reach")
+    sent = policy_for(env.spec, Decisions(7, "interpolate"))
+    back = parse_policy(pack_policy(sent))
+    assert Decisions.of(back.parameters) == Decisions(7, "interpolate") and back.hash == sent.hash
     env.close()
 
 

@@ -419,7 +419,7 @@ def test_the_run_that_could_not_learn_is_explained_first() -> None:
             "policy_version": step // 50,
             "critic/predicted_qs": 1e-3,
             "environment/episode/r": 0.0,
-            "environment/episode/l": 1800.0,
+            "environment/episode/l": 800.0,
             "environment/episode/success": 0.0,
         }
         for step in range(10, 12_805, 10)
@@ -435,7 +435,7 @@ def test_the_run_that_could_not_learn_is_explained_first() -> None:
     found = diagnose(records)["findings"]
     assert found[0]["name"] == "demos_too_long" and found[0]["severity"] == "problem"
     assert "830 steps in the mean, and 0.97^830 = 1e-11" in found[0]["evidence"][0] and "0.9981 would fit" in found[0]["evidence"][1]
-    assert "reward_never_seen" in found[0]["explains"] and found[0]["next"].endswith("--demos demos.pkl --horizon auto")
+    assert "worse_than_demos" in found[0]["explains"] and found[0]["next"].endswith("--demos demos.pkl --horizon auto")
     matched = config | {"agent": config["agent"] | {"discount": 0.9981}}
     assert "demos_too_long" not in {finding["name"] for finding in diagnose(seen(rows=rows, config=matched, demos=demos))["findings"]}
 
