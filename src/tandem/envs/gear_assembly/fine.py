@@ -18,8 +18,8 @@ from tandem.types import Continuous, Observation
 
 FINER = 16
 """So many of its actions are one of `gear_assembly`."""
-SEARCH_PACE = 0.08
-"""How much shorter a step of the demonstrator's search is: 0.04 to 0.07 mm along the spiral."""
+SEARCH_PACE = 0.065
+"""How much shorter a step of the demonstrator's search is: 0.03 to 0.06 mm along the spiral."""
 FINE = dataclasses.replace(CONTROL, action_scale=tuple(step / FINER for step in CONTROL.action_scale))
 FINE_SPEC = dataclasses.replace(
     SPEC,
