@@ -54,6 +54,9 @@ def test_what_the_critics_of_a_run_say_is_drawn_beside_the_returns(reach: Path, 
     with Image.open(tmp_path / "page" / "values.png") as picture:
         assert picture.size == (640, 18 + 2 * 200)
 
+    assert run("demos", ["check", str(reach), "--run", str(tmp_path / "run")]) == 0
+    assert "steps in the mean; the discount 0.97^" in capsys.readouterr().out, "the run's own discount"
+
     folder = RunFolder.open(tmp_path / "run")
     critics, settings = read_critics(folder, folder.settings_of("rlpd")), folder.settings_of("rlpd")
     assert critics is not None
