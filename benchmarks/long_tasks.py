@@ -82,7 +82,7 @@ USUAL = ("auto", "defaults", "warmup", "h 10, n 1", "h 10, n 3", "h 1, n 10")
 
 def _defaults(recipe: TrainConfig) -> TrainConfig:
     """hil-serl's settings, with the same simulations, evaluations and stop rule."""
-    kept = ("eval_period", "eval_episodes", "stop_success", "max_minutes", "max_steps", "checkpoint_period")
+    kept = ("task", "demos", "seed", "eval_period", "eval_episodes", "stop_success", "max_minutes", "max_steps", "checkpoint_period")
     return replace(TrainConfig(agent=SACConfig()), **SIMULATED, **{name: getattr(recipe, name) for name in kept})
 
 
@@ -93,8 +93,8 @@ def _warmed_up(config: TrainConfig) -> TrainConfig:
 
 def learned(task: str, variant: str, seed: int, demos: Path, runs: Path, minutes: float, quick: bool) -> dict[str, Any]:
     """Train, and say how it ended and what the critics say along the first demonstration."""
-    config = VARIANTS[variant](RECIPES[task]())
-    config = replace(config, task=task, demos=(demos,), seed=seed, max_minutes=minutes - 1 if minutes > 2 else minutes)
+    most = minutes - 1 if minutes > 2 else minutes  # the final evaluation takes time too
+    config = VARIANTS[variant](replace(RECIPES[task](), task=task, demos=(demos,), seed=seed, max_minutes=most))
     if quick:
         config = replace(config, pretrain_steps=min(config.pretrain_steps, 100), final_episodes=4, eval_period=0, max_steps=300)
     began, path = time.monotonic(), runs / f"{task}_{variant.replace(' ', '_').replace(',', '')}_{seed}"
