@@ -125,3 +125,29 @@ class TrainConfig:
         if self.decision_steps != "auto":
             Decisions(self.decision_steps, self.between_decisions)  # says what is wrong
         for name in ("deterministic_share", "demo_starts", "initial_demo_ratio", "final_demo_ratio"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
+        if self.seed < 0:
+            raise ConfigError(f"seed must be at least 0, got {self.seed}")
+        if self.updates_per_actor_step <= 0:
+            raise ConfigError(f"updates_per_actor_step must be above 0, got {self.updates_per_actor_step}: the learner would never train")
+        if self.training_starts > self.replay_buffer_capacity:
+            raise ConfigError(
+                f"training_starts ({self.training_starts}) is more than the replay buffer holds ({self.replay_buffer_capacity}): "
+                f"training would never start"
+            )
+        check_operator(self.operator)
+        if self.pretrain_steps and not self.demos:
+            raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
+
+    @property
+    def decisions(self) -> Decisions:
+        """How often the policy decides, once that is settled (`horizon.settle`)."""
+        if self.decision_steps == "auto":
+            raise ConfigError("decision_steps is 'auto': `off_policy.horizon.settle` puts a number in the place of it")
+        return Decisions(self.decision_steps, self.between_decisions)
+
+
+def require_learnable(spec: Spec) -> None:
+    """Refuse a task that RLPD cannot learn, before anything is written."""
+    require_roles(spec, "RLPD", ("vector", "features"))
