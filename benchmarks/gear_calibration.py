@@ -1,11 +1,13 @@
 """Does the gear assembly really need contact? Measured with hand-written behaviours, without learning.
 
-python -m benchmarks.gear_calibration [--episodes 500] [--quick] [--json]
+python -m benchmarks.gear_calibration [--task gear_assembly_fine] [--episodes 500] [--quick] [--json]
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import tyro
@@ -13,20 +15,33 @@ from gymnasium.vector import AutoresetMode
 
 from benchmarks.report import Report
 from tandem.acting.evaluate import wilson
+from tandem.envs.arm import ControlLimits
 from tandem.envs.batch import BatchEnv
 from tandem.envs.gear_assembly import GearAssembly
 from tandem.envs.gear_assembly.expert import GearExpert, by_touch, phase_error
+from tandem.envs.gear_assembly.fine import FINE, fine_expert, gear_assembly_fine
 from tandem.envs.gear_assembly.scene import PITCH, Geometry
 from tandem.envs.gear_assembly.task import CONTROL, DEGREE, MM, GearOptions
 from tandem.types import Observation
 
-SCALE = np.array(CONTROL.action_scale)
 PEG_TIP = Geometry().peg_height
 SEED = 100_000
 """Seeds of the episodes, used nowhere else."""
 
 Controller = Callable[[Observation], np.ndarray]
 """From the observations of all rows to their actions."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the tasks: how it is made, what its actions do, who demonstrates it, and what has to come out."""
+
+    make: Callable[[GearOptions | None], GearAssembly]
+    control: ControlLimits
+    expert: Callable[[int], GearExpert]
+    targets: dict[str, tuple[str, float]]
+    aiming: str
+    demo_actions: str
 
 
 def run(task: GearAssembly, episodes: int, make: Callable[[BatchEnv], Controller], seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +58,7 @@ def run(task: GearAssembly, episodes: int, make: Callable[[BatchEnv], Controller
     return success, length
 
 
-def insert_at(goal_xy: np.ndarray, yaw_error: np.ndarray) -> Controller:
+def insert_at(goal_xy: np.ndarray, yaw_error: np.ndarray, control: ControlLimits = CONTROL) -> Controller:
     """Straight insertion: move above the goal, level and in phase; then down with the full force of the leash."""
 
     def act(observation: Observation) -> np.ndarray:
@@ -55,13 +70,13 @@ def insert_at(goal_xy: np.ndarray, yaw_error: np.ndarray) -> Controller:
         aimed = (np.hypot(*(pose[:, :2] - goal_xy).T) < 0.15 * MM) & (np.abs(goal[:, 5] - pose[:, 5]) < 0.3 * DEGREE)
         down = aimed | (pose[:, 2] < PEG_TIP + 2 * MM)
         goal[:, 2] = np.where(down, pose[:, 2] - 6 * MM, PEG_TIP + 4 * MM)
-        return np.clip((goal - pose - offset) / SCALE, -1, 1)
+        return np.clip((goal - pose - offset) / np.array(control.action_scale), -1, 1)
 
     return act
 
 
 def at_measured_pose(env: BatchEnv) -> Controller:
-    return insert_at(np.zeros((env.num_envs, 2)), np.zeros(env.num_envs))
+    return insert_at(np.zeros((env.num_envs, 2)), np.zeros(env.num_envs), _control(env))
 
 
 def at_true_pose(env: BatchEnv) -> Controller:
@@ -70,22 +85,25 @@ def at_true_pose(env: BatchEnv) -> Controller:
     assert isinstance(task, GearAssembly)
     error, yaw = task.board.measured_error[:, :2], task.board.measured_error[:, 3]
     turn = np.stack([np.stack([np.cos(yaw), np.sin(yaw)], -1), np.stack([-np.sin(yaw), np.cos(yaw)], -1)], 1)
-    return insert_at(-np.einsum("nij,nj->ni", turn, error), task.board.phase - yaw - task.memory()["measured_phase"])
+    return insert_at(-np.einsum("nij,nj->ni", turn, error), task.board.phase - yaw - task.memory()["measured_phase"], _control(env))
 
 
 def memoryless(env: BatchEnv) -> Controller:
     """Acts on the observation alone: the torque shows on which side of the bore the tip of the peg presses."""
-    del env
-    return by_touch
+    control = _control(env)
+    return lambda observation: by_touch(observation, control)
 
 
-def expert(env: BatchEnv) -> Controller:
-    people = [GearExpert(seed=SEED + row) for row in range(env.num_envs)]
+def expert(make: Callable[[int], GearExpert]) -> Callable[[BatchEnv], Controller]:
+    def people(env: BatchEnv) -> Controller:
+        experts = [make(SEED + row) for row in range(env.num_envs)]
 
-    def act(observation: Observation) -> np.ndarray:
-        return np.stack([person.decide({name: v[row] for name, v in observation.items()})[0] for row, person in enumerate(people)])
+        def act(observation: Observation) -> np.ndarray:
+            return np.stack([person.decide({name: v[row] for name, v in observation.items()})[0] for row, person in enumerate(experts)])
 
-    return act
+        return act
+
+    return people
 
 
 def random(env: BatchEnv) -> Controller:
@@ -100,20 +118,27 @@ MUST_NOT_FIT = {f"offset {mm} mm": (mm * MM, 0.0) for mm in (1.8, 2.2, 3.0)} | {
 }
 
 
-def press(offset: float, phase: float, episodes: int) -> np.ndarray:
+def press(offset: float, phase: float, episodes: int, variant: Variant | None = None) -> np.ndarray:
     """Press with full force, offset in all directions or turned to both sides; returns which episodes seated."""
     known = GearOptions(measured_xy_error=0, measured_z_error=0, measured_yaw_error=0, measured_phase_error=0)
     angle = np.linspace(0, 2 * np.pi, episodes, endpoint=False)
     goal_xy = offset * np.stack([np.cos(angle), np.sin(angle)], -1)
     side = np.where(np.arange(episodes) % 2, 1.0, -1.0)
-    return run(GearAssembly(known), episodes, lambda _: insert_at(goal_xy, side * phase))[0]
+    variant = variant or VARIANTS["gear_assembly"]
+    return run(variant.make(known), episodes, lambda _: insert_at(goal_xy, side * phase, variant.control))[0]
+
+
+def _control(env: BatchEnv) -> ControlLimits:
+    task = env.task
+    assert isinstance(task, GearAssembly)
+    return task.control.limits
 
 
 def _wrap(angle: np.ndarray) -> np.ndarray:
     return (angle + PITCH / 2) % PITCH - PITCH / 2
 
 
-TARGETS = {
+TARGETS: dict[str, tuple[str, float]] = {
     "true_pose": (">=", 0.99),
     "measured_pose": (">=", 0.20),
     "measured_pose_high": ("<=", 0.35),
@@ -124,43 +149,64 @@ TARGETS = {
     "expert_high": ("<=", 0.95),
     "demo_median_actions": ("<=", 70),
 }
+LONG: dict[str, tuple[str, float]] = {"expert": (">=", 0.75), "demo_mean_actions": (">=", 250), "demo_mean_actions_high": ("<=", 350)}
+VARIANTS = {
+    "gear_assembly": Variant(GearAssembly, CONTROL, GearExpert, TARGETS, "20-35 %", "80-95 %, median <= 70"),
+    "gear_assembly_fine": Variant(
+        gear_assembly_fine,
+        FINE,
+        fine_expert,
+        {name: target for name, target in TARGETS.items() if name not in ("demo_median_actions", "measured_pose")} | LONG,
+        "<= 35 %",
+        "75-95 %, mean 250-350",
+    ),
+}
 
 
-def main(episodes: int = 500, quick: bool = False, json: bool = False) -> None:
+def main(
+    task: Literal["gear_assembly", "gear_assembly_fine"] = "gear_assembly", episodes: int = 500, quick: bool = False, json: bool = False
+) -> None:
     """Calibration of the gear task.
 
     Args:
+        task: Which of the gear tasks.
         episodes: Episodes per behaviour.
         quick: 60 episodes, to check that it works.
         json: One JSON object instead of the table.
     """
-    episodes = 60 if quick else episodes
-    report = Report("gear_calibration", ("behaviour", "target", "success [95 %]", "median actions of a success"), TARGETS)
+    episodes, variant = 60 if quick else episodes, VARIANTS[task]
+    name = "gear_calibration" if task == "gear_assembly" else f"{task}_calibration"
+    report = Report(name, ("behaviour", "target", "success [95 %]", "median actions of a success"), variant.targets)
     rows = (
         ("true_pose", "straight insertion at the true pose", ">= 99 %", at_true_pose),
-        ("measured_pose", "straight insertion at the measured pose", "20-35 %", at_measured_pose),
+        ("measured_pose", "straight insertion at the measured pose", variant.aiming, at_measured_pose),
         ("memoryless", "memoryless controller on the policy's observation", ">= 95 %", memoryless),
         ("random", "random actions", "0 %", random),
-        ("expert", "demonstrator", "80-95 %, median <= 70", expert),
+        ("expert", "demonstrator", variant.demo_actions, expert(variant.expert)),
     )
     for figure, name, wanted, make in rows:
-        success, length = run(GearAssembly(), episodes, make)
+        success, length = run(variant.make(None), episodes, make)
         median = float(np.median(length[success])) if success.any() else float("nan")
         report.figures[figure] = float(success.mean())
         report.row(name, wanted, wilson(int(success.sum()), episodes), f"{median:.0f}" if success.any() else "-")
         if figure == "expert":
             report.figures["demo_median_actions"] = median
-    for figure in ("measured_pose", "expert"):
+            report.figures["demo_mean_actions"] = float(length[success].mean())
+    for figure in ("measured_pose", "expert", "demo_mean_actions"):
         report.figures[f"{figure}_high"] = report.figures[figure]
-    count = max(32, episodes // 5)
+    report.figures["press"] = _press_all(report, variant, max(32, episodes // 5))
+    report.show(json)
+
+
+def _press_all(report: Report, variant: Variant, count: int) -> float:
+    """Rows of full force; returns which share of those seated that must not."""
     seated = 0
     for name, (offset, phase) in (FITS | MUST_NOT_FIT).items():
-        success = press(offset, phase, count)
+        success = press(offset, phase, count, variant)
         seated += int(success.sum()) if name in MUST_NOT_FIT else 0
         wanted = "never seats" if name in MUST_NOT_FIT else "inside tolerance"
         report.row(f"full force, {name}", wanted, wilson(int(success.sum()), count), "-")
-    report.figures["press"] = seated / (count * len(MUST_NOT_FIT))
-    report.show(json)
+    return seated / (count * len(MUST_NOT_FIT))
 
 
 if __name__ == "__main__":

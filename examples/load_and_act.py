@@ -23,7 +23,7 @@ def main() -> None:
     env = tandem.make(policy.spec.task)
     for seed in range(flags.episodes):
         observation, info = env.reset(seed=seed)
-        policy.reset()  # an episode begins; only a policy with memory needs it
+        policy.reset()  # an episode begins; policies with memory, and those that decide every few steps, need it
         steps, ended = 0, False
         while not ended:
             observation, _, terminated, truncated, info = env.step(policy.act(observation))

@@ -25,9 +25,12 @@ PROFILES = {"gear_assembly": "gear_assembly", "gear_assembly_pretrain": "gear_li
 ISAAC_ENTRIES = {"state", "wrist_1", "wrist_2"}
 """What the observations of its demonstrations hold."""
 
+SCHEDULE = ("pretrain_steps", "initial_demo_ratio", "final_demo_ratio", "demo_ratio_anneal_steps")
+"""How much is learned from the demonstrations, and when."""
 
-def main(pretrain_steps: int = 0) -> int:
-    flags = parser(pretrain_steps).parse_args()
+
+def main(pretrain_steps: int = 0, initial_demo_ratio: float = 0.5) -> int:
+    flags = parser(pretrain_steps, initial_demo_ratio).parse_args()
     try:
         if flags.learner == flags.actor:
             raise ConfigError("give one of --learner and --actor: they are two processes")
@@ -39,7 +42,7 @@ def main(pretrain_steps: int = 0) -> int:
         return 2
 
 
-def parser(pretrain_steps: int) -> argparse.ArgumentParser:
+def parser(pretrain_steps: int, initial_demo_ratio: float) -> argparse.ArgumentParser:
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--exp_name", required=True, help="the task: gear_assembly, reach, a Gymnasium id or module:Id")
     flags.add_argument("--learner", action="store_true", help="be the learner")
@@ -56,6 +59,11 @@ def parser(pretrain_steps: int) -> argparse.ArgumentParser:
     flags.add_argument(
         "--pretrain_steps", type=int, default=pretrain_steps, help="learner: steps on the demonstrations before those of the robot count"
     )
+    flags.add_argument(
+        "--initial_demo_ratio", type=float, default=initial_demo_ratio, help="learner: share of a batch from demonstrations at first"
+    )
+    flags.add_argument("--final_demo_ratio", type=float, default=0.5, help="learner: the same after --demo_ratio_anneal_steps")
+    flags.add_argument("--demo_ratio_anneal_steps", type=int, default=20_000, help="learner: steps from the one share to the other")
     flags.add_argument("--max_steps", type=int, help="learner: learner steps after which it ends")
     flags.add_argument("--eval_checkpoint_step", type=int, default=0, help="above 0: evaluate the run's best policy instead of training")
     flags.add_argument("--eval_n_trajs", type=int, default=100, help="episodes of the evaluation")
@@ -76,7 +84,8 @@ def learn(flags: argparse.Namespace) -> int:
         return tandem("learner", "--resume", str(run), *options)
     if not flags.demo_path:
         raise ConfigError("the learner needs demonstrations: --demo_path FILE (record some with `tandem record TASK`)")
-    return tandem("learner", learner_task(flags), "--run", str(run), *options, f"--pretrain-steps={flags.pretrain_steps}")
+    options += [f"--{name.replace('_', '-')}={getattr(flags, name)}" for name in SCHEDULE]
+    return tandem("learner", learner_task(flags), "--run", str(run), *options)
 
 
 def learner_task(flags: argparse.Namespace) -> str:

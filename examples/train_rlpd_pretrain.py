@@ -3,7 +3,8 @@
     python examples/train_rlpd_pretrain.py --exp_name=gear_assembly_pretrain --learner --demo_path=DEMOS.pkl --checkpoint_path=./run
 
 The flags are those of `train_rlpd.py`. A run that begins makes 5,000 learner steps on the demonstrations before the first step of the
-robot counts. The discount follows from the length of the demonstrations and is printed with its reason; batches are half demonstrations.
+robot counts, and the share of demonstrations in a batch then falls from 0.8 to 0.5 over 20,000 learner steps. The discount follows from
+the length of the demonstrations and is printed with its reason.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 
 from train_rlpd import main
 
-PRETRAIN_STEPS = 5000
+PRETRAIN_STEPS, INITIAL_DEMO_RATIO = 5000, 0.8
 
 if __name__ == "__main__":
-    sys.exit(main(PRETRAIN_STEPS))
+    sys.exit(main(PRETRAIN_STEPS, INITIAL_DEMO_RATIO))

@@ -15,6 +15,7 @@ ORDER = (
     "types",
     "codec",
     "layouts",
+    "decisions",
     "learnable",
     "files",
     "allowed",

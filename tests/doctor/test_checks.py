@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tandem.data.report import Range, Report
 from tandem.doctor.checks import CHECKS, EXPLAINS, run_checks
 from tandem.doctor.diagnosis import diagnose
 from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
-from tandem.doctor.records import JournalFigures, Records, load_run
+from tandem.doctor.records import DemoFile, JournalFigures, Records, load_run
+from tandem.doctor.texts import describe
+from tandem.doctor.values import DemoValues
 from tandem.envs.reach import SPEC
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.runs.folder import RunFolder, plain
@@ -401,3 +404,92 @@ def test_an_unknown_range_is_said_for_somebodys_environment_only() -> None:
     assert "return_range_unknown" not in {
         finding["name"] for finding in diagnose(seen(spec=dataclasses.replace(SPEC, return_range=None)))["findings"]
     }
+
+
+# ---- long demonstrations
+
+
+def test_the_run_that_could_not_learn_is_explained_first() -> None:
+    """12,804 learner steps, discount 0.97, demonstrations of 830 steps in the mean: 0.97^830 = 1e-11. Nothing was ever learned, so there
+    is no reward, no success, and Q is 0; the length of the demonstrations is the reason for all of it."""
+    rows = [
+        {
+            "learner_step": step,
+            "actor_step": 2 * step,
+            "policy_version": step // 50,
+            "critic/predicted_qs": 1e-3,
+            "environment/episode/r": 0.0,
+            "environment/episode/l": 800.0,
+            "environment/episode/success": 0.0,
+        }
+        for step in range(10, 12_805, 10)
+    ]
+    config = plain(SMALL) | {"demos": ["demos.pkl"], "steps_per_update": 50}
+    config["agent"] |= {"discount": 0.97, "n_step": 1}
+    report = demo_report(episodes=25, transitions=20_752)
+    demos = [DemoFile(Path("demos.pkl"), spec=SPEC, steps=20_752, report=report, rewarded=True)]
+    clocks = {"learner_step": 12_804, "actor_step": 25_608, "policy_version": 257}
+    records = seen(
+        rows=rows, config=config, demos=demos, live=live({"version": 257}, status={"policy": {"version": 257}}, clocks=CLOCKS | clocks)
+    )
+    found = diagnose(records)["findings"]
+    assert found[0]["name"] == "demos_too_long" and found[0]["severity"] == "problem"
+    assert "830 steps in the mean, and 0.97^830 = 1e-11" in found[0]["evidence"][0] and "0.9981 would fit" in found[0]["evidence"][1]
+    assert "worse_than_demos" in found[0]["explains"] and found[0]["next"].endswith("--demos demos.pkl --horizon auto")
+    matched = config | {"agent": config["agent"] | {"discount": 0.9981}}
+    assert "demos_too_long" not in {finding["name"] for finding in diagnose(seen(rows=rows, config=matched, demos=demos))["findings"]}
+
+
+def demo_report(episodes: int, transitions: int) -> Report:
+    return Report(
+        path=Path("demos.pkl"),
+        kind="hil-serl",
+        complete=True,
+        created="",
+        attributes={},
+        spec=SPEC,
+        episodes=episodes,
+        transitions=transitions,
+        rejected=0,
+        duration_s=0.1 * transitions,
+        lengths=Range(590, 830, 1254),
+        returns=Range(1, 1, 1),
+        success_share=1.0,
+        intervened_share=1.0,
+        idle_share=0.0,
+        action_low=(-1.0,) * 3,
+        action_high=(1.0,) * 3,
+        saturation_share=(0.0,) * 3,
+        switches=(False,) * 3,
+    )
+
+
+def looked_at(q: float, gap: float, spread: float, start: float, followed: float) -> DemoValues:
+    moments = np.arange(0, 300, 10)
+    values = np.full(30, q)
+    values[0] = start
+    return DemoValues(moments, 300, np.full(30, followed), values, values - gap, np.full(30, spread))
+
+
+@pytest.mark.parametrize(
+    ("q", "gap", "spread", "alike"),
+    [
+        (0.68, 0.003, 0.003, True),  # only the discount matched
+        (0.67, 0.005, 0.005, True),  # 5,000 steps on demonstrations alone, their share falling from 0.8 to 0.5
+        (0.40, 0.025, 0.027, False),  # sums over 10 steps
+        (0.42, 0.079, 0.038, False),  # decisions of 10 steps
+        (0.40, 0.020, 0.060, True),  # random actions differ by far more than the demonstrated one stands out
+    ],
+)
+def test_actions_that_look_alike(q: float, gap: float, spread: float, alike: bool) -> None:
+    rows = [
+        {"learner_step": step, "actor_step": step, "policy_version": 10, "environment/episode/success": 0.0} for step in range(10, 4000, 10)
+    ]
+    values = [looked_at(q, gap, spread, 0.69, 0.26)]
+    found = {finding.name: finding for finding in run_checks(seen(rows=rows, values=values, live=None))}
+    assert ("actions_look_alike" in found) == alike
+    if alike:
+        text = describe(found["actions_look_alike"], "en", {"task": "reach", "run": "run"})
+        assert f"{gap:g} above random ones" in text.evidence[0] and "0.69; the return that followed was 0.26" in text.evidence[1]
+    succeeding = [row | {"environment/episode/success": 0.9} for row in rows]
+    assert "actions_look_alike" not in {finding.name for finding in run_checks(seen(rows=succeeding, values=values, live=None))}

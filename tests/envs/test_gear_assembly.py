@@ -11,7 +11,8 @@ from tandem.envs.gear_assembly.board import meshing_angle
 from tandem.envs.gear_assembly.expert import GearExpert
 from tandem.envs.gear_assembly.scene import NEIGHBOURS, PITCH
 from tandem.envs.gear_assembly.task import CONTROL, MM, GearOptions
-from tandem.envs.registry import make, make_env
+from tandem.envs.registry import make, make_env, make_expert
+from tandem.layouts import ActionLayout
 from tandem.programs.record import play_episode
 
 KNOWN = GearOptions(measured_xy_error=0, measured_z_error=0, measured_yaw_error=0, measured_phase_error=0)
@@ -144,3 +145,30 @@ def test_the_start_is_above_the_peg_and_inside_the_workspace() -> None:
     pose = observation["tcp_pose"]
     assert (pose > np.array(CONTROL.workspace_low)).all() and (pose < np.array(CONTROL.workspace_high)).all()
     assert pose[:, 2].min() > task.geometry.peg_height + 15 * MM
+
+
+# ---- the fine task
+
+
+def test_an_action_of_the_fine_task_is_a_sixteenth() -> None:
+    coarse, fine = make_env("gear_assembly"), make_env("gear_assembly_fine")
+    moved = {}
+    for name, env in (("coarse", coarse), ("fine", fine)):
+        before = env.reset(seeds=[3])
+        after = env.step(np.array([[0, 0, 1.0, 0, 0, 0]])).observation
+        command = [(seen["tcp_pose"] + seen["command_offset"])[0, 2] for seen in (before, after)]
+        moved[name] = command[1] - command[0]
+    assert moved["coarse"] == pytest.approx(7 * MM, rel=1e-3) and moved["fine"] == pytest.approx(7 * MM / 16, rel=1e-2)
+    assert {name: entry.shape for name, entry in coarse.spec.observation.items()} == {
+        name: entry.shape for name, entry in fine.spec.observation.items()
+    }
+    assert fine.spec.max_episode_steps == 600 and fine.spec.return_range == (0.0, 1.0)
+    np.testing.assert_allclose(ActionLayout.of(fine.spec).scales * 16, ActionLayout.of(coarse.spec).scales, rtol=1e-5)
+
+
+def test_the_demonstrator_of_the_fine_task_takes_hundreds_of_actions() -> None:
+    env, person = make_env("gear_assembly_fine"), make_expert("gear_assembly_fine", 1)
+    episodes = [play_episode(env, person, seed) for seed in range(3)]
+    succeeded = [len(episode) for episode in episodes if episode[-1].success]
+    assert len(succeeded) >= 2 and np.mean(succeeded) > 120, succeeded
+    assert np.abs([step.action for step in episodes[0]]).max() <= 1

@@ -1,4 +1,5 @@
 from tandem.envs.gear_assembly import GearAssembly
+from tandem.envs.gear_assembly.fine import gear_assembly_fine
 from tandem.envs.gear_pick import GearPick
 from tandem.envs.reach import Reach
 from tandem.envs.task import Task
@@ -13,6 +14,15 @@ class TestReach(TaskContract):
 class TestGearAssembly(TaskContract):
     def make_task(self) -> Task:
         return GearAssembly()
+
+
+class TestGearAssemblyFine(TaskContract):
+    """Small actions: an episode may take 600 of them."""
+
+    steps, idle = 20, 5
+
+    def make_task(self) -> Task:
+        return gear_assembly_fine()
 
 
 class TestGearPickAssembly(TaskContract):

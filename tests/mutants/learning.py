@@ -105,8 +105,10 @@ MUTANTS = [
         "publishes_during_pretraining", "off_policy/learner.py", "            if not before_actors:\n", "            if True:\n", (LEARNER,)
     ),
     Mutant("publishes_at_every_step", "off_policy/learner.py", "self.steps % self.config.steps_per_update == 0", "True", (LEARNER,)),
-    Mutant("pretrains_on_online_data_too", "off_policy/learner.py", "1.0 if before_actors else DEMO_SHARE", "DEMO_SHARE", (LEARNER,)),
-    Mutant("pretraining_never_ends", "off_policy/learner.py", "1.0 if before_actors else DEMO_SHARE", "1.0", (LEARNER,)),
+    Mutant(
+        "pretrains_on_online_data_too", "off_policy/learner.py", "1.0 if before_actors else self.demo_share", "self.demo_share", (LEARNER,)
+    ),
+    Mutant("pretraining_never_ends", "off_policy/learner.py", "1.0 if before_actors else self.demo_share", "1.0", (LEARNER,)),
     Mutant(
         "corrections_count_as_recorded_demonstrations",
         "off_policy/learner.py",

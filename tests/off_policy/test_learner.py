@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from tandem.agents.sac_config import RLPD_PUBLISHED, SACConfig
+from tandem.decisions import Decisions
+from tandem.errors import ConfigError
 from tandem.off_policy.sync import train
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
 from tandem.runs.display import Display
@@ -100,6 +102,34 @@ def test_pretraining_draws_from_the_demonstrations_alone_and_training_half_from_
     learn(learner, 4)
     assert all((batch.rewards < 5).all() for batch in agent.batches[:3])
     assert (agent.batches[3].rewards == 100).sum(axis=1).tolist() == [4, 4]
+
+
+def test_the_share_of_demonstrations_changes_linearly_after_pretraining(tmp_path: Path) -> None:
+    """0.75 of 8 rows are 6, a quarter 2; half way between them 4."""
+    agent, demos = ScriptedAgent(), (Path("demos"),)
+    config = replace(CONFIG, demos=demos, pretrain_steps=2, initial_demo_ratio=0.75, final_demo_ratio=0.25, demo_ratio_anneal_steps=4)
+    learner, _ = learner_with(agent, tmp_path / "run", config, demos=5, online=0)
+    learner.online.extend([transition(100)])
+    learn(learner, 8)
+    rows = [int((batch.rewards < 5).sum(axis=1)[0]) for batch in agent.batches]
+    assert rows == [8, 8, 6, 5, 4, 3, 2, 2]
+    assert learner.demo_share == 0.25
+
+
+@pytest.mark.parametrize("name", ["initial_demo_ratio", "final_demo_ratio"])
+def test_a_share_of_demonstrations_is_a_share(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be from 0 to 1, got 1.5"):
+        replace(CONFIG, **{name: 1.5})
+    with pytest.raises(ConfigError, match="demo_ratio_anneal_steps must be at least 1"):
+        replace(CONFIG, demo_ratio_anneal_steps=0)
+
+
+def test_a_policy_says_to_the_actors_how_often_it_decides(tmp_path: Path) -> None:
+    learner, link = learner_with(ScriptedAgent(), tmp_path / "run", replace(CONFIG, decision_steps=4))
+    learner.publish()
+    assert Decisions.of(link.published[-1].parameters) == Decisions(4) == Decisions.of(learner.current_policy().parameters)
+    with pytest.raises(ConfigError, match="decision_steps must be from 1 to 1000, got 0"):
+        replace(CONFIG, decision_steps=0)
 
 
 @pytest.mark.parametrize(("corrections", "rows"), [(1, 1), (3, 3), (4, 4), (50, 4)])

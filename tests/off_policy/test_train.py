@@ -80,8 +80,10 @@ def test_what_the_actor_acts_with_is_what_the_learner_published(demos: Path, tmp
     assert versions[0] == 1 and sorted(set(versions)) == [1, 2, 3, 4] and versions == sorted(versions)
 
 
-def test_two_n_steps_equal_n_and_resume_and_n_bit_for_bit(demos: Path, tmp_path: Path) -> None:
-    config = replace(SMALL, demos=(demos,))
+@pytest.mark.parametrize("decisions", [{}, {"decision_steps": 3, "between_decisions": "interpolate", "replay_buffer_capacity": 150}])
+def test_two_n_steps_equal_n_and_resume_and_n_bit_for_bit(demos: Path, tmp_path: Path, decisions: dict[str, Any]) -> None:
+    """Also in the middle of a decision, and where the beginning of one has left the replay."""
+    config = replace(SMALL, demos=(demos,), **decisions)
     train(replace(config, max_steps=120), tmp_path / "whole", quiet())
     train(replace(config, max_steps=60), tmp_path / "parts", quiet())
     train(replace(config, max_steps=120), tmp_path / "parts", quiet(), resume=True)

@@ -107,3 +107,19 @@ def test_a_robot_that_is_there_once_is_not_asked_for_eight_times(line: str) -> N
     config = read_run_args(TrainArgs, line.split(), "tandem train").config
     assert (config.num_envs, config.updates_per_actor_step, config.clone_steps) == (1, 2.2, 600)
     assert read_run_args(TrainArgs, [*line.split(), "--updates-per-actor-step", "1"], "tandem train").config.updates_per_actor_step == 1
+
+
+def test_the_horizon_is_left_to_the_demonstrations_and_what_is_typed_wins() -> None:
+    plain = read_run_args(TrainArgs, ["reach", "--recipe", "default"], "tandem train").config
+    assert (plain.decision_steps, plain.agent.discount, plain.agent.n_step) == (1, 0.97, 1)
+    args = ["reach", "--recipe", "default", "--horizon", "auto", "--n-step", "2"]
+    config = read_run_args(TrainArgs, args, "tandem train").config
+    assert (config.decision_steps, config.agent.discount, config.agent.n_step) == ("auto", "auto", 2)
+    with_demos = read_run_args(TrainArgs, ["gear_assembly_fine", "--decision-steps", "12"], "tandem train").config
+    assert with_demos.decision_steps == 12 and with_demos.agent.discount == "auto"
+
+
+def test_a_run_that_is_resumed_keeps_its_horizon(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path / "run", "rlpd", RECIPES["reach"](), REACH)
+    with pytest.raises(ConfigError, match="a run keeps the horizon that it was started with"):
+        read_run_args(TrainArgs, ["--resume", str(tmp_path / "run"), "--horizon", "auto"], "tandem train")

@@ -25,6 +25,7 @@ from tandem.agents.sac import SAC
 from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_start import agent_for
 from tandem.data.journal import Journal
+from tandem.decisions import Decisions
 from tandem.envs.reach import SPEC as REACH
 from tandem.envs.registry import make_env, make_expert
 from tandem.errors import ConfigError, FileMissing, FileUnreadable, SpecMismatch
@@ -124,6 +125,27 @@ def test_a_file_does_what_the_policy_does_in_jax(kind: str) -> None:
     assert np.array_equal(drawn[0], drawn[1]) and not np.array_equal(drawn[0], drawn[2]) and np.abs(drawn[0]).max() <= 1
     # and the check that every export passes sees it so, on likely observations and at the edges
     assert compare(policy, snapshot, SPEC, probes(snapshot, SPEC)) < 20 * TOLERANCE
+
+
+def test_a_file_says_for_how_many_control_steps_to_execute_an_action() -> None:
+    snapshot, _ = sac_policy(SACConfig(hidden=(8,)))
+    plain = from_bytes(onnx_bytes(snapshot, SPEC, "sac"), "made up")
+    assert plain.decisions == Decisions() and act_with(plain, SPEC).held is None
+    slow = PolicySnapshot(3, 7, {**snapshot.parameters, **Decisions(3).arrays()})
+    data = onnx_bytes(slow, SPEC, "sac")
+    policy = from_bytes(data, "made up")
+    assert policy.decisions == Decisions(3)
+    random, act, live = np.random.default_rng(0), act_with(policy, SPEC), act_with(slow, SPEC)
+    seen = [{name: random.normal(0, 1, (2, *entry.shape)).astype(np.float32) for name, entry in SPEC.observation.items()} for _ in range(7)]
+    actions = np.stack([act(observation) for observation in seen])
+    np.testing.assert_allclose(actions, np.stack([live(observation) for observation in seen]), atol=1e-5)
+    assert [i for i in range(1, 7) if not np.array_equal(actions[i], actions[i - 1])] == [3, 6]
+    model = onnx.load_model_from_string(data)
+    for prop in model.metadata_props:
+        if prop.key == "decisions":
+            prop.value = "0 hold"
+    with pytest.raises(FileUnreadable, match="decision_steps must be from 1 to 1000, got 0"):
+        from_bytes(model.SerializeToString(), "made up")
 
 
 @pytest.mark.parametrize(("columns", "sizes", "doubt"), [((4,), (3,), 0.5), ((1, 3), (3, 3), 0.0)])

@@ -2,18 +2,32 @@
 
 import dataclasses
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
+from PIL import Image
 
 from benchmarks.demo_faults import SPEC, acted, episodes, write
+from tandem.agents.sac_start import agent_for
 from tandem.cli import run
 from tandem.data.demos import DemoWriter, read_demos
+from tandem.data.formats.kinds import open_any
+from tandem.doctor.records import load_run
+from tandem.doctor.values import read_critics, values_in
 from tandem.envs.registry import make_env, make_expert
 from tandem.errors import ConfigError, SpecMismatch
+from tandem.layouts import Layout
+from tandem.off_policy.sync import train
 from tandem.programs.demos import ACTIONS
 from tandem.programs.record import record_demos
 from tandem.programs.reward import ACTIONS as REWARD_ACTIONS
+from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
+from tandem.runs.display import Display
+from tandem.runs.folder import RunFolder
+from tests.doctor.doctor_samples import SMALL
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +42,52 @@ def test_a_page_has_all_episodes_films_and_curves(tmp_path: Path) -> None:
     assert "3 episodes" in page and "Episode 1:" in page and "Episode 0:" not in page and "script" not in page
     assert page.count("<svg") == 1 + 1 + 7 + 14, "lengths, reward, actions, numbers"
     assert {film.name for film in (tmp_path / "page").glob("*.mp4")} == set(re.findall(r'src="([^"]+)"', page)) and "episode_1_left" in page
+
+
+def test_what_the_critics_of_a_run_say_is_drawn_beside_the_returns(reach: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the page and as a picture; critics by NumPy say what those of the run say."""
+    config = replace(SMALL, demos=(reach,), max_steps=30, decision_steps=2)
+    train(config, tmp_path / "run", Display("quiet"))
+    assert run("demos", ["show", str(reach), "--run", str(tmp_path / "run"), "--episodes", "0:2", "--out", str(tmp_path / "page")]) == 0
+    page, shown = (tmp_path / "page" / "index.html").read_text(), capsys.readouterr().out
+    assert "Values along the demonstrations" in page and page.count("the return that followed") == 2 + 1
+    assert "where a demonstration begins: Q" in shown and "more than random ones" in shown
+    with Image.open(tmp_path / "page" / "values.png") as picture:
+        assert picture.size == (640, 18 + 2 * 200)
+
+    assert run("demos", ["check", str(reach), "--run", str(tmp_path / "run")]) == 0
+    assert "steps in the mean; the discount 0.97^" in capsys.readouterr().out, "the run's own discount"
+
+    folder = RunFolder.open(tmp_path / "run")
+    critics, settings = read_critics(folder, folder.settings_of("rlpd")), folder.settings_of("rlpd")
+    assert critics is not None
+    with open_any(reach) as opened:
+        steps = next(iter(opened.episodes()))
+        [values] = values_in(opened, critics, folder.spec, settings, [0])
+    assert values.length == len(steps) and values.steps.tolist() == list(range(len(steps)))
+    np.testing.assert_allclose(values.returns, [0.97 ** (len(steps) - 1 - t) for t in range(len(steps))], rtol=1e-5)
+    agent = agent_for(config.agent, folder.spec)
+    state = agent.from_arrays(agent.init(0), _newest(folder))
+    action = np.mean([step.action for step in steps[:2]], axis=0)
+    pair = np.concatenate([Layout(folder.spec).flatten(steps[0].observation), action])[None].astype(np.float32)
+    assert values.q[0] == pytest.approx(float(np.asarray(state.critic(jnp.asarray(pair))).mean()), abs=1e-5)
+    [seen] = load_run(tmp_path / "run").values[:1]
+    np.testing.assert_allclose(seen.q, values.q, rtol=1e-6)
+
+
+def _newest(folder: RunFolder) -> dict[str, np.ndarray]:
+    arrays = read_checkpoint(newest_checkpoint(folder.checkpoints)).agent
+    return {name: array for name, array in arrays.items() if not name.startswith("good/")}
+
+
+def test_a_run_without_critics_and_demonstrations_of_another_task_are_refused(reach: Path, tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", "rlpd", replace(SMALL, demos=(reach,)), make_env("reach").spec)
+    folder.checkpoints.mkdir(exist_ok=True)
+    with pytest.raises(ConfigError, match="no critics to look at: no checkpoint yet"):
+        run("demos", ["show", str(reach), "--run", str(tmp_path / "run"), "--out", str(tmp_path / "page")])
+    with pytest.raises(SpecMismatch, match="is not of the task of"):
+        other = write(tmp_path / "mine.db", episodes(1, length=12))
+        run("demos", ["show", str(other), "--run", str(tmp_path / "run"), "--out", str(tmp_path / "page")])
 
 
 def test_only_the_numbers_that_are_asked_for(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from tandem.acting.policy import OwnPolicy
 from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
 from tandem.data.episode import EpisodeRecorder
+from tandem.decisions import DECIDES, Held, held_for
 from tandem.envs.task_env import TaskEnv
 from tandem.errors import ActionError, EnvironmentFailed, SimulationDiverged
 from tandem.layouts import ActionLayout, Layout
@@ -97,6 +98,8 @@ class Actor:
         self.snapshot: PolicySnapshot | None = None
         """The policy that it acts with."""
         self._policy: ActingPolicy | None = None
+        self._held: Held | None = None if own_policy is None else own_policy.act.held
+        """Executes what the policy decided until its next decision; None: it decides at every step."""
         self.own_policy = own_policy
         if own_policy is not None:
             link.acting_with(own_policy.known_as)
@@ -137,6 +140,9 @@ class Actor:
         proposed = self._propose()
         actions, by_human = self._decide(proposed)
         step = self._step_env(actions)
+        if self._held is not None:
+            human = np.array(by_human) if step.intervened is None else np.array(by_human) | step.intervened
+            self._held.cut(human, actions if step.executed is None else step.executed)
         self._observation = step.observation
         self._made = _Made(actions, by_human, step)
         if not self.rewards.must_ask(step):
@@ -265,6 +271,8 @@ class Actor:
                 self._explores[row] = not skilled or self._random.random() >= self._deterministic_share
             if self.own_policy is not None:
                 self.own_policy.act.reset(np.arange(self.env.num_envs) == row)
+            if self._held is not None:
+                self._held.begin([row])
             if self._operators:
                 self._operators[row].reset()
             self._recorders[row].begin(_row(self._observation, row), first.get(row, 0))
@@ -278,12 +286,16 @@ class Actor:
         if snapshot is not None:
             self._say(f"[ACTOR] Received network parameters update at step {self.steps}! (version {snapshot.version}, {snapshot.hash})")
             self.snapshot, self._policy = snapshot, acting_policy(snapshot)
+            self._held = held_for(snapshot.parameters, self._actions, self._held) if DECIDES in snapshot.parameters else None
             self._link.acting_with(snapshot)
             self._say("[ACTOR] Network parameters updated successfully!")
 
     def _propose(self) -> np.ndarray:
         if self.own_policy is not None:
             return self.own_policy.act(self._observation)
+        return self._draw() if self._held is None else self._held(self._draw, self.env.num_envs)
+
+    def _draw(self) -> np.ndarray:
         if self._policy is None or self.steps < self._random_steps:
             return self._actions.random(self._random, self.env.num_envs)
         seen = look(self._policy, self._layout, self._observation)
@@ -315,6 +327,7 @@ class Actor:
             "explores": self._explores.tolist(),
             "successes": list(self._successes),
             "operators": [operator.memory() for operator in self._operators],
+            "held": None if self._held is None else self._held.memory(),
             "version": self.snapshot.version if self.snapshot else -1,
             "learner_step": self.snapshot.learner_step if self.snapshot else -1,
             "parameters": dict(self.snapshot.parameters) if self.snapshot else {},
@@ -329,6 +342,7 @@ class Actor:
         if state["parameters"]:
             self.snapshot = PolicySnapshot(state["version"], state["learner_step"], state["parameters"])
             self._policy = acting_policy(self.snapshot)
+            self._held = held_for(self.snapshot.parameters, self._actions)
         if state["env"] is None:
             self.begin()  # under its own source: what the old one sent after the checkpoint stays as it is
             return
@@ -337,6 +351,8 @@ class Actor:
                 setattr(recorder, name, value)
         self._ended[:] = [recorder.observation is None for recorder in self._recorders]
         self._observation = self.env.restore(state["env"])
+        if self._held is not None and state.get("held") is not None:
+            self._held.restore(state["held"])
         for operator, saved in zip(self._operators, state.get("operators", ()), strict=False):
             operator.restore(saved or {})
 

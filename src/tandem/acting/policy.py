@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from tandem.acting.evaluate import Evaluation
+from tandem.decisions import DECIDES, Held, held_for
 from tandem.errors import ConfigError, SpecMismatch
-from tandem.layouts import Layout
+from tandem.layouts import ActionLayout, Layout
 from tandem.networks.numpy_chunks import CHUNK, NumpyChunks
 from tandem.networks.numpy_gaussian import NumpyGaussian
 from tandem.networks.numpy_policy import NumpyPolicy, acting_policy, look
@@ -82,8 +83,8 @@ def numpy_policy(snapshot: PolicySnapshot) -> NumpyPolicy | NumpyGaussian | Nump
 class Acting:
     """A policy as a function: observations of N rows to actions (N, action_dim).
 
-    It keeps the memory of a recurrent policy, or of one that decides several actions at once, until `reset`, which must be called when
-    new episodes begin.
+    It keeps the memory of a recurrent policy, of one that decides several actions at once, and what a policy decided that decides more
+    rarely than it is asked, until `reset`: call it when new episodes begin.
     """
 
     def __init__(self, policy: Actor, spec: Spec, stochastic_seed: int | None) -> None:
@@ -92,12 +93,21 @@ class Acting:
         self._memory: np.ndarray | None = None
         self.eyes: Callable[[Observation], Observation] | None = None
         """Turns pictures into features, for a policy that was trained with them."""
+        self.held: Held | None = None
+        """Executes its decisions, for a policy that decides every few control steps."""
 
     def reset(self, rows: np.ndarray | None = None) -> None:
         """New episodes begin, in all rows or in those of a mask: the memory of the last ones is cleared."""
         self._memory = None if rows is None or self._memory is None else np.where(rows[:, None], np.float32(0), self._memory)
+        if self.held is not None:
+            self.held.begin(rows)
 
     def __call__(self, observation: Observation) -> np.ndarray:
+        if self.held is None:
+            return self._decide(observation)
+        return self.held(lambda: self._decide(observation), len(next(iter(observation.values()))))
+
+    def _decide(self, observation: Observation) -> np.ndarray:
         policy, random = self._policy, self._random
         observation = observation if self.eyes is None else self.eyes(observation)
         # an exported policy flattens, scales and clips by itself
@@ -114,9 +124,13 @@ class Acting:
 def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> Acting:
     """The policy as a function of observations: its most likely action, or a drawn one."""
     if isinstance(chosen, OnnxPolicy):
-        return Acting(chosen, spec, stochastic_seed)
+        exported = Acting(chosen, spec, stochastic_seed)
+        exported.held = held_for(chosen.decisions.arrays(), ActionLayout.of(spec))
+        return exported
     several = CHUNK in chosen.parameters
     acting = Acting(NumpyChunks(chosen.parameters) if several else numpy_policy(chosen), spec, stochastic_seed)
+    if DECIDES in chosen.parameters:
+        acting.held = held_for(chosen.parameters, ActionLayout.of(spec))
     if any(entry.role == "features" for entry in spec.observation.values()):
         from tandem.acting.eyes import Eyes  # only policies with cameras need it
         from tandem.networks.encoders.encoder import Encoder

@@ -14,6 +14,7 @@ from tandem.agents.sac import SAC, SACState, policy_parameters, with_eyes
 from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_networks import seen_numbers
 from tandem.agents.saved import from_arrays
+from tandem.decisions import DECIDES
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout, Layout
 from tandem.networks.mlp import TanhGaussian
@@ -51,14 +52,16 @@ def with_policy(agent: SAC, state: SACState, parameters: Mapping[str, np.ndarray
 
 
 def _actor_from(template: TanhGaussian | Seeing, parameters: Mapping[str, np.ndarray]) -> TanhGaussian | Seeing:
-    """An actor like the template with these parameters; what else a policy carries (its encoder) is not the agent's."""
+    """An actor like the template with these parameters; what else a policy carries (its encoder, how often it decides) is not
+    the agent's."""
     mine = policy_parameters(template)
     for name in ("activation", "std_range"):
         if name in parameters and not np.array_equal(parameters[name], mine[name]):
             raise ConfigError(
                 f"the policy has {name} {parameters[name]}, the configuration {mine[name]}: train both with the same settings"
             )
-    arrays = {name: a for name, a in parameters.items() if name not in ("activation", "std_range") and not name.startswith("encoder/")}
+    carried = ("activation", "std_range", DECIDES)
+    arrays = {name: a for name, a in parameters.items() if name not in carried and not name.startswith("encoder/")}
     if isinstance(template, TanhGaussian):
         return from_arrays(template, arrays, "the policy")
     heads = {name.removeprefix("heads/"): array for name, array in arrays.items() if name.startswith("heads/")}

@@ -14,6 +14,8 @@ What comes after a step is known too, without copies: each row has the place of 
 so that the rewards of `n_step` steps are summed when a batch is drawn. The sum ends early at a termination (nothing follows), at a
 time-out, and where the successor is not here: it has not arrived yet, or a person chose one of the two actions and only that one is
 in the demonstrations. The value of the last observation is then discounted by the number of steps really summed.
+
+Where the policy decides every h control steps (`decisions.py`), a drawn row stands for the decision that it is part of.
 """
 
 from __future__ import annotations
@@ -24,18 +26,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tandem.data.switches import Switches
+from tandem.decisions import Decisions
 from tandem.errors import DataError
 from tandem.layouts import ActionLayout, Layout
 from tandem.types import Batch, Spec, Transition
 
 if TYPE_CHECKING:
+    from tandem.data.decisions import DecisionRows
     from tandem.data.frames import FrameStore
 
 
 class Replay:
     """A ring of transitions of one spec. Memory is taken up as rows arrive."""
 
-    def __init__(self, spec: Spec, capacity: int, n_step: int = 1, discount: float = 1.0):
+    def __init__(
+        self, spec: Spec, capacity: int, n_step: int = 1, discount: float = 1.0, decisions: Decisions | None = None, sliding: bool = False
+    ):
         if capacity < 1:
             raise ValueError(f"a replay needs room for at least one transition, got a capacity of {capacity}")
         self.spec = spec
@@ -68,6 +74,12 @@ class Replay:
         """The discounted return from each row to the end of its episode; -inf while it is not known (`set_returns`)."""
         self._running: dict[int, list[int]] = {}
         """Where the rows of each episode are that has not ended, the newest last."""
+        self._decided: DecisionRows | None = None
+        """Which rows belong to one decision; None where each is one. `sliding`: each of them may begin a decision."""
+        if decisions is not None and decisions.steps > 1:
+            from tandem.data.decisions import DecisionRows  # only policies that decide more rarely need it
+
+            self._decided = DecisionRows(decisions, spec, capacity, sliding)
         self._switches = None if ActionLayout.of(spec).all_continuous else np.zeros((2, capacity), np.float32)
         """How often each row tells a discrete part something new, and the discounted sum of that to the end of its episode."""
 
@@ -91,15 +103,13 @@ class Replay:
         self._corrected[row] = transition.corrected
         if self._switches is not None:
             self._switches[:, row] = switches, 0.0
-        self._join(episode, row)
-        self.inserted += 1
-
-    def _join(self, episode: int, row: int) -> None:
-        """Make this row the successor of the step before it, if that is here."""
-        before = self._before(episode, int(self._steps[row]))
+        before = self._before(episode, transition.step)  # unless this row has taken its place
         if before is not None:
             self._next[before] = row
+        if self._decided is not None:
+            self._decided.insert(transition, row, before)
         self._running.setdefault(episode, []).append(row)
+        self.inserted += 1
 
     def _before(self, episode: int, step: int) -> int | None:
         """The row of the step before this one; None if it is not here."""
@@ -118,12 +128,19 @@ class Replay:
             if self._switches is not None and switches is not None:
                 self._switches[1, rows] = switches[self._steps[rows]]
 
+    def pass_by(self, transition: Transition) -> None:
+        """A step that there is no room for: a decision that begins with it goes on in those that are kept."""
+        if self._decided is not None:
+            self._decided.pass_by(transition)
+
     def extend(self, transitions: Iterable[Transition]) -> None:
         for transition in transitions:
             self.insert(transition)
 
     def forget(self, episodes: Iterable[tuple[str, int]]) -> int:
         """Take out the steps of these episodes (source, number); the others keep their order. Returns how many there were."""
+        if self._decided is not None:
+            self._decided.forget(episodes)
         unwanted = np.array([hash(episode) for episode in episodes], np.int64)
         places = self._places(np.arange(len(self)))
         return self._keep(places[~np.isin(self._episodes[places], unwanted)])
@@ -157,6 +174,8 @@ class Replay:
         self._next[: len(kept)] = moved[self._next[: len(kept)]]
         running = {episode: moved[rows] for episode, rows in self._running.items()}
         self._running = {episode: rows[rows >= 0].tolist() for episode, rows in running.items() if (rows >= 0).any()}
+        if self._decided is not None:
+            self._decided.begins[: len(kept)] = moved[self._decided.begins[: len(kept)]]
 
     def _places(self, ages: np.ndarray) -> np.ndarray:
         """Where in the arrays the rows of these ages are."""
@@ -168,7 +187,7 @@ class Replay:
         further = [*(() if self._switches is None else self._switches)]
         if self._frames is not None:
             further += [self._frames.seen, self._frames.next_seen]
-        return [*transition, *links, *further]
+        return [*transition, *links, *further, *(() if self._decided is None else self._decided.columns())]
 
     def sample(self, rng: np.random.Generator, shape: int | tuple[int, ...]) -> Batch:
         """So many transitions, each drawn from all rows alike, with replacement; `(*shape, ...)` arrays of their own."""
@@ -179,13 +198,20 @@ class Replay:
         return self.rows(rng.integers(len(self), size=shape))
 
     def rows(self, ages: np.ndarray) -> Batch:
-        """The transitions at these rows, 0 being the oldest, with the rewards of `n_step` steps. `imitation` is 1 for corrections."""
-        places = self._places(ages)
-        rewards, discounts, last = self._look_ahead(places, self._rewards)
-        switches = None if self._switches is None else self._look_ahead(places, self._switches[0])[0]
+        """The transitions at these rows, 0 being the oldest, with the rewards of `n_step` steps. `imitation` is 1 for corrections.
+
+        Where the policy decides every h steps, those of the decisions that they are part of, with the rewards of `n_step` decisions.
+        """
+        places, actions, ahead = self._places(ages), None, self.n_step
+        if self._decided is not None:
+            places = self._decided.starts(places, self._episodes, self._steps)
+            actions, lasted = self._decided.gathered(places, self._next, self._actions)
+            ahead = lasted + (self.n_step - 1) * self._decided.decisions.steps
+        rewards, discounts, last = self._look_ahead(places, self._rewards, ahead)
+        switches = None if self._switches is None else self._look_ahead(places, self._switches[0], ahead)[0]
         return Batch(
             observations=self._observations.take(places, axis=0),
-            actions=self._actions.take(places, axis=0),
+            actions=self._actions.take(places, axis=0) if actions is None else actions,
             rewards=rewards,
             masks=discounts * self._masks.take(last),
             next_observations=self._next_observations.take(last, axis=0),
@@ -197,12 +223,12 @@ class Replay:
             next_raw={} if self._frames is None else self._frames.take(self._frames.next_seen.take(last)),
         )
 
-    def _look_ahead(self, places: np.ndarray, of: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """From these rows on: the discounted sum `of` rewards, the discount of the last of them, and where the last one is."""
+    def _look_ahead(self, places: np.ndarray, of: np.ndarray, steps: int | np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """From these rows on, over so many steps: the discounted sum `of` rewards, the discount of the last, and where that is."""
         rewards, discounts, last = of.take(places), np.ones(places.shape, np.float32), places
-        for _ in range(self.n_step - 1):
+        for summed in range(1, int(np.max(steps, initial=1))):
             following = self._next.take(last)
-            goes_on = following >= 0
+            goes_on = (following >= 0) & (summed < steps)
             last = np.where(goes_on, following, last)
             discounts = np.where(goes_on, discounts * np.float32(self.discount), discounts)
             rewards = rewards + np.where(goes_on, discounts * of.take(last), 0)

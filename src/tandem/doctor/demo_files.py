@@ -18,7 +18,10 @@ from tandem.data.figures import Figures, measure
 from tandem.data.formats.kinds import open_any
 from tandem.data.report import report_of
 from tandem.data.validation import Validator
+from tandem.doctor import limits
 from tandem.doctor.checks import run_checks
+from tandem.doctor.checks.demo_episodes import mean_length
+from tandem.doctor.checks.learning import actions_look_alike
 from tandem.doctor.diagnosis import Diagnosis, descriptions
 from tandem.doctor.findings import NOTE, Finding, worst
 from tandem.doctor.records import DemoFile, Records
@@ -84,14 +87,22 @@ def _beginning(episodes: Iterator[list[Transition]], spec: Spec) -> Iterator[lis
             return
 
 
-def check(files: Sequence[DemoFile], spec: Spec | None, lang: Language, discount: float | None = None) -> list[Diagnosis]:
-    """A diagnosis of each file, and one of all together if they have findings that none of them has alone."""
-    diagnoses = [_diagnosis(run_checks(_records([file], spec, discount)), [file], spec, discount, lang) for file in files]
+def check(
+    files: Sequence[DemoFile], spec: Spec | None, lang: Language, discount: float | None = None, learned: Records | None = None
+) -> list[Diagnosis]:
+    """A diagnosis of each file, and one of all together if they have findings that none of them has alone.
+
+    `learned`: a run that learned from them; what its critics say along them belongs to the diagnosis.
+    """
+    said = None if learned is None else actions_look_alike(learned)
+    found = [[*run_checks(_records([file], spec, discount)), *([] if said is None else [said])] for file in files]
+    diagnoses = [_diagnosis(each, [file], spec, discount, lang) for file, each in zip(files, found, strict=True)]
     if len(files) > 1:
         known = {finding["name"] for diagnosis in diagnoses for finding in diagnosis["findings"]}
         together = _together(files)
-        found = run_checks(_records(together, spec, discount))
-        new = [finding for finding in found if finding.name in TOGETHER and finding.name not in known]
+        new = [
+            finding for finding in run_checks(_records(together, spec, discount)) if finding.name in TOGETHER and finding.name not in known
+        ]
         if new:
             diagnoses.append(_diagnosis(new, together, spec, discount, lang) | {"file": "together", "summary": []})
     return diagnoses
@@ -128,7 +139,7 @@ def _diagnosis(findings: list[Finding], files: Sequence[DemoFile], spec: Spec | 
         "severity": worst(findings),
         "findings": described,
         "repair": _repair(described, file),
-        "summary": [] if file.report is None else _summary(file, lang),
+        "summary": [] if file.report is None else [*_summary(file, lang), _horizon(file, discount, lang)],
     }
 
 
@@ -159,6 +170,16 @@ def _summary(file: DemoFile, lang: Language) -> list[str]:
         f"{len(figures.channels)} 个数，相机：{shown}，{figures.spec.action_dim} 列动作；"
         f"动作最大 {largest:.2f}，{report.idle_share:.0%} 的步静止",
     ]
+    return (english, chinese)[LANGUAGES.index(lang)]
+
+
+def _horizon(file: DemoFile, discount: float | None, lang: Language) -> str:
+    """What the reward at the end is worth at the start."""
+    length, given = mean_length(file), limits.USUAL_DISCOUNT if discount is None else discount
+    whose = ("hil-serl's discount", "hil-serl 的折扣") if discount is None else ("the discount", "折扣")
+    fitting = round(0.2 ** (1 / length), 4)
+    english = f"{length:.0f} steps in the mean; {whose[0]} {given:g}^{length:.0f} = {given**length:.1g}, {fitting:g}^{length:.0f} = 0.2"
+    chinese = f"平均 {length:.0f} 步；{whose[1]} {given:g}^{length:.0f} = {given**length:.1g}，{fitting:g}^{length:.0f} = 0.2"
     return (english, chinese)[LANGUAGES.index(lang)]
 
 

@@ -166,13 +166,13 @@ DEMO_TEXTS: dict[str, Text] = {
             ("{fitting} would fit: {fitting}^{length} = 0.2", "合适的折扣是 {fitting}：{fitting}^{length} = 0.2"),
         ),
         (
-            "Many small steps: a high control rate, slow motion or pauses. `--discount auto` and `--n-step auto` choose both from the demonstrations; dropping pauses or a lower rate makes them shorter.",
-            "步多而小：控制频率高、动作慢或有停顿。`--discount auto` 和 `--n-step auto` 会根据演示选择；去掉停顿或降低频率可以缩短演示。",
+            "Many small steps: a high control rate, slow motion or pauses. `--horizon auto` chooses the discount, the n-step sums and how often the policy decides from the demonstrations; dropping pauses or a lower rate makes them shorter.",
+            "步多而小：控制频率高、动作慢或有停顿。`--horizon auto` 会根据演示选择折扣、n 步回报和决策间隔；去掉停顿或降低频率可以缩短演示。",
         ),
-        "tandem train {task} --demos {file} --discount auto --n-step auto",
+        "tandem train {task} --demos {file} --horizon auto",
         (
-            f"discount^length is below {limits.VALUE_AT_START:g} for the mean length: a warning for a discount that was given, else a note with hil-serl's {limits.USUAL_DISCOUNT}.",
-            f"按平均长度计算的 discount^length 低于 {limits.VALUE_AT_START:g}：给定折扣时是警告，否则按 hil-serl 的 {limits.USUAL_DISCOUNT} 给出提示。",
+            f"discount^length is below {limits.VALUE_AT_START:g} for the mean length: a warning for a discount that was given (below {limits.VALUE_NOTHING:g} a problem), else a note with hil-serl's {limits.USUAL_DISCOUNT}.",
+            f"按平均长度计算的 discount^length 低于 {limits.VALUE_AT_START:g}：给定折扣时是警告（低于 {limits.VALUE_NOTHING:g} 时是问题），否则按 hil-serl 的 {limits.USUAL_DISCOUNT} 给出提示。",
         ),
     ),
     "demos_starts_alike": Text(

@@ -165,6 +165,10 @@ GROUP_APART = 0.8
 GROUP_EPISODES, GROUP_STEPS = 3, 100
 VALUE_AT_START = 0.01
 """What a reward of 1 at the end may be worth at the start of a demonstration, at least."""
+VALUE_NOTHING = 1e-4
+"""Below this nothing can be learned from the reward, whatever else is done."""
+GAP_OF_VALUE, GAP_OF_SPREAD = 0.02, 0.5
+"""The demonstrated action is worth so much more than random ones: as a share of its value, and of how much those differ."""
 USUAL_DISCOUNT = 0.97
 """hil-serl's; for the number in the report where no other discount is known."""
 REWARD_ALWAYS = 0.5

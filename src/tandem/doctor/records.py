@@ -24,6 +24,7 @@ from tandem.data.validation import Validator
 from tandem.doctor import limits
 from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
+from tandem.doctor.values import DemoValues, values_of_run
 from tandem.errors import FileMissing, TandemError
 from tandem.rewards.classifier import Classifier, parse_classifier
 from tandem.rewards.labels import Label, labels_of_run
@@ -126,6 +127,8 @@ class Records:
     """What people said of its episodes."""
     critics_differ: float | None = None
     """Largest relative difference between the first critic and another, in the newest checkpoint."""
+    values: Sequence[DemoValues] = ()
+    """What the critics of the newest checkpoint say along demonstrations."""
     broken: Sequence[Path] = ()
     """What was left when it broke, newest last."""
     address: str | None = None
@@ -296,6 +299,7 @@ def load_run(path: Path, live: LiveView | None = None, now: float | None = None)
     config = next((event["config"] for event in reversed(events) if event.get("kind") == "resumed" and "config" in event), None)
     config = config or info.settings
     journal, journal_problem = _journal(run.journal)
+    demos = [_demo_path(path, name) for name in config.get("demos") or ()]
     return Records(
         now=now,
         task=info.task,
@@ -309,7 +313,8 @@ def load_run(path: Path, live: LiveView | None = None, now: float | None = None)
         written_at=run.written_at(),
         journal=journal,
         journal_problem=journal_problem,
-        demos=[_demo_file(_demo_path(path, name)) for name in config.get("demos") or ()],
+        demos=[_demo_file(file) for file in demos],
+        values=values_of_run(run, info.spec, config, demos),
         encoder=_encoder(run),
         classifier=_classifier(run),
         reward_labels=list(labels_of_run(run).values()),

@@ -795,6 +795,32 @@ TEXTS: dict[str, Text] = {
             f"最近 {limits.RECENT_STEPS:,} 个 Learner 步内有回退，或平均 Q 超过最大回报的 {limits.DIVERGED_Q:g} 倍。",
         ),
     ),
+    "actions_look_alike": Text(
+        (
+            "To the critics all actions look alike: a demonstrated one is worth hardly more than a random one.",
+            "在 critic 看来所有动作都差不多：演示的动作几乎不比随机动作更有价值。",
+        ),
+        (
+            (
+                "in the middle of the demonstrations: Q {q}, the demonstrated action {gap} above random ones, which differ by {spread}",
+                "演示中段：Q 为 {q}，演示动作比随机动作高 {gap}，随机动作之间相差 {spread}",
+            ),
+            (
+                "where a demonstration begins the critics say {q_at_start}; the return that followed was {return_at_start}",
+                "演示开始处 critic 给出 {q_at_start}，实际回报为 {return_at_start}",
+            ),
+            ("the policy decides every {decisions} control steps", "策略每 {decisions} 个控制步决策一次"),
+        ),
+        (
+            "Small actions at a high rate: one action changes the return by almost nothing, so the actor has nothing to follow. Decisions that last longer and n-step sums make its effect larger (docs/long-tasks.md).",
+            "动作小而频率高：单个动作几乎不改变回报，actor 无从改进。更长的决策和 n 步回报会放大动作的作用（docs/long-tasks.md）。",
+        ),
+        "tandem train {task} --demos {file} --horizon auto",
+        (
+            f"In the newest checkpoint the gap between the demonstrated and random actions is below {limits.GAP_OF_VALUE:.0%} of Q or {limits.GAP_OF_SPREAD:.0%} of the spread over random actions, in the middle half of the first demonstrations, while at most half of the episodes succeed. `tandem demos show FILE --run RUN` draws it.",
+            f"在最新检查点中，取前几个演示的中段：演示动作与随机动作的差距低于 Q 的 {limits.GAP_OF_VALUE:.0%} 或随机动作离散程度的 {limits.GAP_OF_SPREAD:.0%}，并且成功的回合不超过一半。`tandem demos show FILE --run RUN` 会画出曲线。",
+        ),
+    ),
     "q_overestimated": Text(
         ("The critic overestimates: Q is outside the range of possible returns.", "Critic 高估：Q 超出回报可能的范围。"),
         (("mean Q is {q}; returns lie between {low} and {high}", "平均 Q 为 {q}；回报在 {low} 和 {high} 之间"),),

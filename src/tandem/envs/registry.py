@@ -160,6 +160,16 @@ TASKS: dict[str, Registered] = {
         limits=_late("gear_assembly.task:gear_limits"),
         practice=True,
     ),
+    "gear_assembly_fine": Registered(
+        _late("gear_assembly.fine:gear_assembly_fine"),
+        "the same with small actions: a long task, demonstrations take about 300",
+        ("sparse",),
+        camera="close",
+        expert=_late("gear_assembly.fine:fine_expert"),
+        distance=_late("gear_assembly.expert:gear_distance"),
+        corrector=_late("gear_assembly.fine:fine_corrector"),
+        limits=_late("gear_assembly.fine:fine_limits"),
+    ),
     **_by_eye(),
     "reach": Registered(
         _late("reach:Reach"),

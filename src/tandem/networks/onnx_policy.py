@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tandem.errors import FileUnreadable, SpecMismatch
+from tandem.decisions import Decisions
+from tandem.errors import ConfigError, FileUnreadable, SpecMismatch
 from tandem.layouts import ActionLayout
 from tandem.networks.choices import Choices
 from tandem.networks.onnx_graph import MEMORY_IN, MEMORY_OUT, OPSET, OUTPUTS, VALUES, packages
@@ -61,6 +62,9 @@ class OnnxPolicy:
         self.axes = int(self._is_axis.sum())
         """Numbers of the action that are not choices."""
         self._squash = _SQUASH[metadata["squash"]]
+        steps, _, between = metadata.get("decisions", "1 hold").partition(" ")
+        self.decisions = Decisions(int(steps), "interpolate" if between == "interpolate" else "hold")
+        """How often it decides; its action is executed until the next decision."""
 
     def begin(self, rows: int) -> np.ndarray:
         """The hidden state at the first step of an episode, `(rows, memory_size)`."""
@@ -98,7 +102,7 @@ def from_bytes(data: bytes, what: str) -> OnnxPolicy:
     metadata = check(data, what)
     try:
         policy = OnnxPolicy(data, metadata, what)
-    except (KeyError, ValueError, TypeError) as problem:
+    except (KeyError, ValueError, TypeError, ConfigError) as problem:
         raise FileUnreadable(f"the metadata of {what} cannot be read ({type(problem).__name__}: {problem})") from problem
     if policy.spec.hash != metadata.get("spec_hash"):
         raise FileUnreadable(

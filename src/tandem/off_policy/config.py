@@ -11,6 +11,8 @@ import tyro
 from tandem.acting.judge import check_share
 from tandem.acting.operators import check_operator
 from tandem.agents.sac_config import SACConfig
+from tandem.data.mixing import DEMO_SHARE
+from tandem.decisions import Between, Decisions
 from tandem.errors import ConfigError
 from tandem.learnable import require_roles
 from tandem.rewards.named import check_source
@@ -31,11 +33,23 @@ class TrainConfig:
     max_steps: int = 1_000_000
     """Learner steps after which training ends."""
     batch_size: int = 256
-    """Transitions per update; half of them come from demonstrations, if there are any."""
+    """Transitions per update; half of them (`initial_demo_ratio`) come from demonstrations, if there are any."""
+    initial_demo_ratio: float = DEMO_SHARE
+    """Share of a batch from demonstrations when the robot's own steps begin to count, after `pretrain_steps` (not in hil-serl: 0.5)."""
+    final_demo_ratio: float = DEMO_SHARE
+    """The same at the end of `demo_ratio_anneal_steps` learner steps, over which it changes linearly (not in hil-serl: 0.5)."""
+    demo_ratio_anneal_steps: int = 20_000
+    """Learner steps from the one share to the other (not in hil-serl)."""
     training_starts: int = 100
     """Actor steps in the replay buffer before the first update."""
     random_steps: int = 0
     """Actor steps with uniform random actions before the policy acts."""
+    decision_steps: int | Literal["auto"] = 1
+    """Control steps of a decision: the policy decides every so many, which long tasks with small actions need (docs/long-tasks.md). The
+    discount stays that of one control step, and n_step counts decisions. auto: from the demonstrations (not in hil-serl)."""
+    between_decisions: Between = "hold"
+    """What is executed until the next decision: hold (the same action), or interpolate (from the last executed action to the decided
+    one; fewer jerks, and it takes the whole decision to get there) (not in hil-serl)."""
     deterministic_share: float = 0.0
     """Share of the episodes that are acted without exploration noise, once 90 % of the last 20 succeed. The policy is judged without
     noise; where it would stand still then, noise hides it from the critics (not in hil-serl)."""
@@ -105,11 +119,14 @@ class TrainConfig:
             "num_envs",
             "replay_buffer_capacity",
             "demo_starts_steps",
+            "demo_ratio_anneal_steps",
         ):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
         check_share(self.eval_share)
-        for name in ("deterministic_share", "demo_starts"):
+        if self.decision_steps != "auto":
+            Decisions(self.decision_steps, self.between_decisions)  # says what is wrong
+        for name in ("deterministic_share", "demo_starts", "initial_demo_ratio", "final_demo_ratio"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
         if self.seed < 0:
@@ -125,6 +142,13 @@ class TrainConfig:
         check_source(self.reward_source)
         if self.pretrain_steps and not self.demos:
             raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
+
+    @property
+    def decisions(self) -> Decisions:
+        """How often the policy decides, once that is settled (`horizon.settle`)."""
+        if self.decision_steps == "auto":
+            raise ConfigError("decision_steps is 'auto': `off_policy.horizon.settle` puts a number in the place of it")
+        return Decisions(self.decision_steps, self.between_decisions)
 
 
 def require_learnable(spec: Spec) -> None:

@@ -4,10 +4,14 @@ A discount of 0.97 makes the reward at the end of a demonstration of 830 steps w
 learned from it. A discount so near 1 that it is worth 0.9 makes all actions look alike. So the discount is chosen so that a
 demonstration of mean length L is worth 0.2 where it begins: discount^L = 0.2.
 
+With many small steps a single action changes almost nothing, and the critics cannot tell a good one from a bad one: a matched discount
+alone makes their values large everywhere and flat in the action. So a policy decides every h control steps (`tandem.decisions`): about 30
+decisions in a demonstration. Not longer than 2 seconds, in which it does not react, and not so long that the mean of h demonstrated actions
+loses the motion. Below h = 5 it stays at one decision a step: what n-step sums do for shorter tasks is enough.
+
 Critics that have seen little over-estimate, and correct themselves by one factor discount^n per round of targets: with n = 1 that takes
-thousands of updates, in which the policy follows them into the wrong. And with many small steps a single action changes little. So
-rewards are summed over n steps before the critics are asked. More steps mean more of what another policy did; n grows with the square
-root of the length: 4 for 40 steps, 6 for 100, 10 for 300, 14 for 550.
+thousands of updates, in which the policy follows them into the wrong. So rewards are summed over n decisions before the critics are asked.
+More of them mean more of what another policy did; n grows with the square root of their number D: 3 for 30, 4 for 40, 6 for 100.
 """
 
 from __future__ import annotations
@@ -23,18 +27,82 @@ from tandem.types import Transition
 
 VALUE_AT_START = 0.2
 STEPS_PER_ROOT = 0.6
+DECISIONS_PER_DEMO = 30
+LONGEST_S = 2.0
+"""A decision lasts no longer: until the next one the policy does not react to what it touches."""
+SHORTEST = 5
+"""Control steps of a decision; fewer are not worth it."""
+MOTION_KEPT = 0.7
+"""What the mean over a decision has to leave of the demonstrated motion."""
 
 
-def settle(config: TrainConfig, demos: Sequence[Transition], say: Callable[[str], None] = lambda line: None) -> TrainConfig:
+def automatic(config: TrainConfig) -> TrainConfig:
+    """The same settings, with everything that the demonstrations can tell left to them."""
+    return replace(config, decision_steps="auto", agent=replace(config.agent, discount="auto", n_step="auto"))
+
+
+def settle(
+    config: TrainConfig, demos: Sequence[Transition], control_hz: float, say: Callable[[str], None] = lambda line: None
+) -> TrainConfig:
     """The settings with numbers in the place of "auto", each said with its reason. A number that somebody gave stays."""
     lengths = [step.step + 1 for step in demos if step.last]
     if not lengths and config.clone_steps:
         say("no demonstrations to clone: the policy does not start from a clone")
         config = replace(config, clone_steps=0)
-    return replace(config, agent=_with_horizon(config.agent, lengths, say))
+    if config.decision_steps == "auto":
+        config = replace(config, decision_steps=_decision_steps(demos, lengths, control_hz, say))
+    return replace(config, agent=_with_horizon(config.agent, lengths, config.decisions.steps, say))
 
 
-def _with_horizon(agent: SACConfig, lengths: Sequence[int], say: Callable[[str], None]) -> SACConfig:
+def _decision_steps(demos: Sequence[Transition], lengths: Sequence[int], control_hz: float, say: Callable[[str], None]) -> int:
+    """How many control steps a decision should last."""
+    if not lengths:
+        return 1  # `_with_horizon` says that there are no demonstrations
+    length = float(np.mean(lengths))
+    wanted = round(length / DECISIONS_PER_DEMO)
+    longest = max(1, int(LONGEST_S * control_hz))
+    steps = min(wanted, longest)
+    if steps < SHORTEST:
+        say(f"decision_steps 1: the demonstrations take {length:.0f} steps in the mean, few enough to decide at every one")
+        return 1
+    actions = _by_episode(demos)
+    kept = motion_kept(actions, steps)
+    while steps >= SHORTEST and kept < MOTION_KEPT:
+        steps -= 1
+        kept = motion_kept(actions, steps)
+    if steps < SHORTEST:
+        say(
+            f"decision_steps 1: the demonstrations take {length:.0f} steps in the mean, which asks for decisions of {wanted}, but their "
+            f"actions change so fast that the mean of {SHORTEST} keeps only {motion_kept(actions, SHORTEST):.0%} of the motion"
+        )
+        return 1
+    say(
+        f"decision_steps {steps}: the demonstrations take {length:.0f} steps in the mean, which makes {length / steps:.0f} decisions of "
+        f"{steps / control_hz:.1f} s each; the mean of {steps} actions keeps {kept:.0%} of the demonstrated motion"
+    )
+    return steps
+
+
+def _by_episode(demos: Sequence[Transition]) -> list[np.ndarray]:
+    """The actions of each demonstration, (steps, action_dim)."""
+    episodes: dict[tuple[str, int], list[np.ndarray]] = {}
+    for step in demos:
+        episodes.setdefault((step.source, step.episode), []).append(step.action)
+    return [np.stack(actions) for actions in episodes.values()]
+
+
+def motion_kept(episodes: Sequence[np.ndarray], steps: int) -> float:
+    """What is left of the motion when so many actions are replaced by their mean: the root mean squares of means and actions compared."""
+    means, actions = 0.0, 0.0
+    for episode in episodes:
+        for first in range(0, len(episode), steps):
+            window = episode[first : first + steps].astype(float)
+            means += len(window) * float(np.square(window.mean(axis=0)).sum())
+            actions += float(np.square(window).sum())
+    return (means / actions) ** 0.5 if actions else 1.0
+
+
+def _with_horizon(agent: SACConfig, lengths: Sequence[int], decision_steps: int, say: Callable[[str], None]) -> SACConfig:
     if "auto" not in (agent.discount, agent.n_step):
         return agent
     if not lengths:
@@ -49,6 +117,8 @@ def _with_horizon(agent: SACConfig, lengths: Sequence[int], say: Callable[[str],
         say(f"discount {discount:g}: {because}, and {discount:g}^{length:.0f} = {discount**length:.2f}")
         agent = replace(agent, discount=discount)
     if agent.n_step == "auto":
-        agent = replace(agent, n_step=max(1, round(STEPS_PER_ROOT * length**0.5)))
-        say(f"n_step {agent.n_step}: {because}, and {STEPS_PER_ROOT:g} times the square root of that is {agent.n_step}")
+        decisions = length / decision_steps
+        agent = replace(agent, n_step=max(1, round(STEPS_PER_ROOT * decisions**0.5)))
+        made = because if decision_steps == 1 else f"{because}, so {decisions:.0f} decisions are made"
+        say(f"n_step {agent.n_step}: {made}, and {STEPS_PER_ROOT:g} times the square root of that is {agent.n_step}")
     return agent

@@ -18,7 +18,7 @@ import numpy as np
 
 from tandem.agents.sac import SAC, SACConfig
 from tandem.agents.sac_start import with_policy
-from tandem.data.mixing import DEMO_SHARE, Imitation, Mixture, store
+from tandem.data.mixing import Imitation, Mixture, store
 from tandem.data.replay import Replay, Returns
 from tandem.errors import StorageFull
 from tandem.layouts import ActionLayout
@@ -62,8 +62,8 @@ class Learner:
         self.config, self.spec, self.agent, self._link, self._run, self._say = config, spec, agent, link, run, say
         self._storing = Apart(say, only=StorageFull)
         ahead, discount = int(agent.config.n_step), float(agent.config.discount)
-        self.online = Replay(spec, config.replay_buffer_capacity, ahead, discount)
-        self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)), ahead, discount)
+        self.online = Replay(spec, config.replay_buffer_capacity, ahead, discount, config.decisions)
+        self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)), ahead, discount, config.decisions, sliding=True)
         self._returns = Returns(discount, ActionLayout.of(spec))
         for number, step in enumerate(demos, start=-len(demos)):  # steps of the run count from 0
             self.demos.insert(step, number, self._returns.switches(step))
@@ -93,8 +93,8 @@ class Learner:
         """Metrics of the newest update, still on the device: reading them waits for the update to end."""
         self._batch: Batch | None = None
         """The batch of the newest update."""
-        self.carried: Mapping[str, np.ndarray] = {}
-        """What every policy carries beside its own parameters: the encoder of a run with cameras."""
+        self.carried: Mapping[str, np.ndarray] = config.decisions.arrays()
+        """What every policy carries beside its own parameters: how often it decides, and the encoder of a run with cameras."""
         self.policy_metrics: Metrics = {}
         """Norm of the published parameters, and of their change since the version before."""
 
@@ -128,6 +128,7 @@ class Learner:
     def store_correction(self, step: Transition, number: int) -> None:
         """The same for a step that the online replay has no room for any more: a person's action stays a demonstration."""
         switches = self._returns.switches(step)
+        self.online.pass_by(step)
         if step.intervened:
             self.demos.insert(step, number, switches)
         self._returns.add(step, self.demos)
@@ -153,7 +154,7 @@ class Learner:
     def update(self) -> None:
         """One learner step: `cta_ratio` critic updates, the last of them with the actor and the temperature."""
         before_actors = self.pretraining
-        share = 1.0 if before_actors else DEMO_SHARE
+        share = 1.0 if before_actors else self.demo_share
         batch = self._mixture.sample(self.random, self.agent.config.cta_ratio, share, self.imitation)
         self.state, self.metrics = self.agent.update(self.state, batch, self._moves_actor)
         self._batch = batch
@@ -163,6 +164,13 @@ class Learner:
             if not before_actors:
                 with self._storing("publishing the policy"):  # on a full disk the actors keep the policy they have
                     self._publish()
+
+    @property
+    def demo_share(self) -> float:
+        """The share of a batch that comes from demonstrations now, once the robot's own steps count."""
+        config = self.config
+        done = min(1.0, max(0, self.steps - config.pretrain_steps) / config.demo_ratio_anneal_steps)
+        return (1 - done) * config.initial_demo_ratio + done * config.final_demo_ratio
 
     @property
     def _moves_actor(self) -> bool:

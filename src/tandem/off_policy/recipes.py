@@ -40,8 +40,9 @@ def fitted() -> TrainConfig:
     """For any task with demonstrations: what depends on the task follows from them (docs/gear_learning.md shows what each part is worth).
 
     The policy starts as a clone. The critics catch up before it is moved, and their targets are at least what really followed. Discount
-    and n-step sums fit the length of the demonstrations, which are imitated as long as the policy fails. The minimum over five critics
-    keeps it from following over-estimates, which two critics with little data do. Its moving average is judged without noise, so once
+    and n-step sums fit the length of the demonstrations; where that is long, the policy decides every few steps (`off_policy/horizon.py`).
+    Demonstrations are imitated as long as the policy fails. The minimum over five critics keeps it from following over-estimates, which two
+    critics with little data do. Its moving average is judged without noise, so once
     it is skilled half of its episodes are acted so too. Eight simulations are cheap data; small networks with a large learning rate and
     fast targets learn the same in fewer minutes.
     Where a person corrects, the actor also imitates the correction (docs/person-in-the-loop.md).
@@ -63,7 +64,15 @@ def fitted() -> TrainConfig:
         grasp_ensemble_size=5,
         grasp_doubt=1.0,
     )
-    return TrainConfig(agent=agent, num_envs=8, updates_per_actor_step=0.125, clone_steps=600, critic_steps=500, deterministic_share=0.5)
+    return TrainConfig(
+        agent=agent,
+        decision_steps="auto",
+        num_envs=8,
+        updates_per_actor_step=0.125,
+        clone_steps=600,
+        critic_steps=500,
+        deterministic_share=0.5,
+    )
 
 
 def for_one_robot(config: TrainConfig) -> TrainConfig:
@@ -85,6 +94,19 @@ def gear_assembly() -> TrainConfig:
         max_minutes=9,
         max_steps=40_000,
         checkpoint_period=2000,
+    )
+
+
+def gear_assembly_fine() -> TrainConfig:
+    """`fitted`, which decides every few control steps here. Episodes are long, so evaluations have fewer and come more rarely."""
+    return dataclasses.replace(
+        fitted(),
+        eval_period=2000,
+        eval_episodes=50,
+        stop_success=0.98,
+        max_minutes=19,
+        max_steps=60_000,
+        checkpoint_period=4000,
     )
 
 
@@ -119,6 +141,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "rlpd": rlpd,
     "reach": reach,
     "gear_assembly": gear_assembly,
+    "gear_assembly_fine": gear_assembly_fine,
     "gear_assembly_pixels": gear_assembly_pixels,
     "gear_assembly_pixels_moved": gear_assembly_pixels,
     **{f"{task}{mode}": gear_pick for task in ("gear_pick_assembly", "gear_lift") for mode in ("", "_delta", "_threeway")},

@@ -49,7 +49,7 @@ def train(
         judged = encoder.spec(judged)
     require_learnable(env.spec)
     spec, demos = resumed_spec(path, env.spec, config.demos) if resume else decide_spec(judged, config.demos, init_from, display.say)
-    config = settle(config, demos, display.say)
+    config = settle(config, demos, spec.control_hz, display.say)
     if config.operator in DEVICES or config.reward_source == "person":
         raise ConfigError(
             f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "

@@ -55,7 +55,7 @@ class Trainer:
         if agent.cameras:
             from tandem.networks.encoders.encoder import Encoder  # only runs with cameras need it
 
-            self.learner.carried = Encoder.read(run.encoder_file).arrays()
+            self.learner.carried = {**self.learner.carried, **Encoder.read(run.encoder_file).arrays()}
         ends = sum(step.last for step in demos)
         self._demo_seconds = len(demos) / ends / spec.control_hz if ends else None
         self.judge = Judge(
@@ -187,6 +187,7 @@ class Trainer:
             "clock/policy_lag": float(self.learner.version - self.learner.acted_with),
             "clock/online_transitions": float(len(self.learner.online)),
             "clock/demo_transitions": float(len(self.learner.demos)),
+            "clock/demo_ratio": self.learner.demo_share,
         }
 
     def evaluate(self, *, scheduled: bool = True) -> None:

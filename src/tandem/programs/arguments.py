@@ -10,12 +10,14 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
+from tandem.errors import ConfigError
 from tandem.files import Durability
 from tandem.off_policy.config import TrainConfig
+from tandem.off_policy.horizon import automatic
 from tandem.off_policy.recipes import starting_config
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.presets import ppo_starting_config
@@ -40,6 +42,9 @@ class RunArgs:
     recipe: str | None = None
     """Recipe whose settings are the defaults. Default: the recipe named after the task, else `fitted` with demonstrations and `default`
     without."""
+    horizon: Literal["auto"] | None = None
+    """auto: discount, n_step and decision_steps follow from the demonstrations, whatever the recipe says, and are printed with their
+    reasons (docs/long-tasks.md). What is typed wins. The recipe `fitted` does so by itself."""
     port: int = 0
     """Port for actors, page and API; 0: any free port."""
     disk_reserve_mb: float = 500.0
@@ -127,6 +132,10 @@ def read_run_args(kind: type[Run], args: Sequence[str], prog: str) -> Run:
     with_demos = bool(typed.config.demos or typed.scripted_demos)
     one_robot = kind is LearnerArgs or typed.config.pace == "realtime" or (typed.task or "").startswith(("ws://", "wss://"))
     config = starting_config(typed.task, typed.recipe, typed.resume, with_demos=with_demos, one_robot=one_robot)
+    if typed.horizon is not None:
+        if typed.resume is not None:
+            raise ConfigError(f"--resume {typed.resume} and --horizon {typed.horizon}: a run keeps the horizon that it was started with")
+        config = automatic(config)
     return tyro.cli(kind, args=args, default=kind(config=config), prog=prog)
 
 

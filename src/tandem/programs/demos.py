@@ -31,7 +31,12 @@ def _spec(task: str | None) -> Spec | None:
 
 
 def check(
-    files: Files, task: str | None = None, discount: float | None = None, lang: Literal["en", "zh"] = "en", json: bool = False
+    files: Files,
+    task: str | None = None,
+    discount: float | None = None,
+    run: Path | None = None,
+    lang: Literal["en", "zh"] = "en",
+    json: bool = False,
 ) -> int:
     """Look at every step of demonstrations, before anything is learned from them: what is wrong, how that is known, and what repairs it.
 
@@ -41,18 +46,22 @@ def check(
         files: Files of demonstrations, online journals or hil-serl pickles. Several are also compared with each other.
         task: Check against this task's spec as well as the file's own.
         discount: The discount that training will use, to be compared with the lengths.
+        run: A run that learned from them: its discount is compared, and what its critics say along them (`tandem demos show` draws it).
         lang: Language of the output: English or Chinese.
         json: Print one JSON object instead of text.
     """
     from tandem.doctor.demo_files import check as check_files
     from tandem.doctor.demo_files import lines, look_at
     from tandem.doctor.findings import EXIT_STATUS
+    from tandem.doctor.records import load_run
 
     if not files:
         raise ConfigError("which file? `tandem demos check FILE...`")
-    spec = _spec(task)
+    spec, learned = _spec(task), None if run is None else load_run(run)
+    if learned is not None and discount is None and isinstance(learned.setting("discount"), float):
+        discount = learned.setting("discount")
     with console.status("looking at every step") if console.is_terminal and not json else contextlib.nullcontext():
-        diagnoses = check_files([look_at(file, spec) for file in files], spec, lang, discount)
+        diagnoses = check_files([look_at(file, spec) for file in files], spec, lang, discount, learned)
     if json:
         print(json_format.dumps(diagnoses, ensure_ascii=False))
     else:

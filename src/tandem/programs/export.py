@@ -16,6 +16,7 @@ import tyro
 
 from tandem import __version__
 from tandem.acting.policy import numpy_policy, policy_file
+from tandem.decisions import Decisions
 from tandem.errors import ConfigError, DataError
 from tandem.files import write_atomically
 from tandem.layouts import ActionLayout, Layout
@@ -97,7 +98,7 @@ def export(source: Path, target: Path | None = None, which: str = "best") -> Exp
 
 def onnx_bytes(snapshot: PolicySnapshot, spec: Spec, kind: str) -> bytes:
     """The file's content; not compared with anything yet."""
-    parameters = snapshot.parameters
+    parameters, decisions = snapshot.parameters, Decisions.of(snapshot.parameters)
     metadata = {
         "format": FORMAT,
         "task": spec.task,
@@ -106,6 +107,7 @@ def onnx_bytes(snapshot: PolicySnapshot, spec: Spec, kind: str) -> bytes:
         "inputs": dumps([*input_names(parameters, spec), *camera_names(parameters)]),
         "units": dumps({name: entry.unit for name, entry in spec.observation.items()} | {"command": ActionLayout.of(spec).unit}),
         "control_hz": f"{spec.control_hz:g}",
+        "decisions": f"{decisions.steps} {decisions.between}",
         "kind": kind,
         "squash": squash_of(snapshot.kind),
         "policy_version": str(snapshot.version),

@@ -163,7 +163,8 @@ def _prepare(
         spec = encoder.spec(spec)
     require_learnable(spec)
     spec, demos = decide_spec(spec, config.demos, asked.init_from, display.say)
-    config = settle(config, demos, display.say) if kind == "rlpd" else config  # rewards, and so the discount, play no part elsewhere
+    if kind == "rlpd":  # rewards, and so the discount, play no part elsewhere
+        config = settle(config, demos, spec.control_hz, display.say)
     if asked.init_from is not None:
         policy_to_start_from(asked.init_from, spec)
     if config.wandb:

@@ -25,12 +25,20 @@ from tandem.programs.curves import curve, table, write_page
 from tandem.programs.edit_demos import parse_numbers
 from tandem.programs.pictures import Film, write_strip
 from tandem.programs.terminal import say
+from tandem.programs.value_plot import values_part
 from tandem.types import Observation, Transition, first_row
 
 File = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
 
 
-def show(file: File, out: Path | None = None, episodes: str = "0:5", channels: tuple[str, ...] = (), task: str | None = None) -> int:
+def show(
+    file: File,
+    out: Path | None = None,
+    episodes: str = "0:5",
+    channels: tuple[str, ...] = (),
+    task: str | None = None,
+    run: Path | None = None,
+) -> int:
     """Write a page about demonstrations: episodes, films of their cameras, and a curve of every number, action and reward.
 
     The page is one HTML file beside its films; it needs no server and no network.
@@ -41,6 +49,8 @@ def show(file: File, out: Path | None = None, episodes: str = "0:5", channels: t
         episodes: Which episodes are drawn in full: 0:5,7. The table has all.
         channels: Only these numbers of the observations, such as wrench 'tcp_pose[2]'. Default: all.
         task: The task of a file that has no spec of its own.
+        run: Also draw what the critics of this run say along the demonstrations, beside the returns that followed, on the page and as
+            values.png.
     """
     folder = out or file.with_name(f"{file.name}_page")
     folder.mkdir(parents=True, exist_ok=True)
@@ -49,6 +59,8 @@ def show(file: File, out: Path | None = None, episodes: str = "0:5", channels: t
         figures = measure(opened.spec, opened.episodes(), pictures=False)
         drawn = {number: steps for number, steps in enumerate(opened.episodes()) if number in chosen}
         parts = [_overview(opened, figures)]
+        if run is not None:
+            parts.append(values_part(run, opened, chosen, folder))
         for number, steps in drawn.items():
             parts.append(_drawn_episode(number, steps, figures, folder, _wanted(figures, channels)))
     say(f"wrote {write_page(folder / 'index.html', file.name, parts)}")

@@ -145,16 +145,24 @@ def demos_too_long(records: Records) -> Finding | None:
     given = records.setting("discount")
     known = isinstance(given, float)
     discount = given if isinstance(given, float) else limits.USUAL_DISCOUNT
-    for file, figures in measured(records):
-        longer = figures.lengths[figures.lengths > 1]
-        length = float(longer.mean()) if len(longer) else 1.0
+    for file in records.demos or ():
+        length = mean_length(file)
         value = discount**length
-        if value < limits.VALUE_AT_START and discount < 1:
+        if value < limits.VALUE_AT_START and discount < 1 and records.sparse and records.kind in (None, "rlpd"):
             fitting = round(0.2 ** (1 / length), 4)
             facts = {"length": round(length), "value": f"{value:.0e}".replace("e-0", "e-"), "discount": f"{discount:g}"}
             facts |= {"fitting": f"{fitting:g}", "reach": round(1 / (1 - discount)), **({"given": True} if known else {"usual": True})}
-            return Finding("demos_too_long", WARNING if known else NOTE, {**named(file), **facts})
+            severity = NOTE if not known else PROBLEM if value < limits.VALUE_NOTHING else WARNING
+            return Finding("demos_too_long", severity, {**named(file), **facts})
     return None
+
+
+def mean_length(file: DemoFile) -> float:
+    """Steps of its episodes in the mean; 1 where nobody knows. Frames that a program appended are no episodes."""
+    if file.figures is not None:
+        longer = file.figures.lengths[file.figures.lengths > 1]
+        return float(longer.mean()) if len(longer) else 1.0
+    return file.report.transitions / max(1, file.report.episodes) if file.report is not None else 1.0
 
 
 def demos_starts_alike(records: Records) -> Finding | None:

@@ -9,6 +9,7 @@ import numpy as np
 from tandem.doctor import limits
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Share
 from tandem.doctor.records import Records
+from tandem.doctor.values import summed_up
 from tandem.layouts import ActionLayout
 
 
@@ -46,6 +47,25 @@ def q_overestimated(records: Records) -> Finding | None:
     if outside.mean() < 0.5:
         return None
     return Finding("q_overestimated", WARNING, {"q": float(np.median(qs)), "low": low, "high": high})
+
+
+def actions_look_alike(records: Records) -> Finding | None:
+    """The critics value a demonstrated action hardly above a random one, and the policy does not succeed."""
+    seen, success = summed_up(records.values), records.newest("environment/episode/success", 20)
+    if seen is None or records.clocks.learner_step < limits.RECENT_STEPS or not len(success) or float(success.mean()) > 0.5:
+        return None
+    if seen.gap >= max(limits.GAP_OF_VALUE * abs(seen.q), limits.GAP_OF_SPREAD * seen.spread):
+        return None
+    facts = {
+        "gap": seen.gap,
+        "spread": seen.spread,
+        "q": seen.q,
+        "q_at_start": seen.q_at_start,
+        "return_at_start": seen.return_at_start,
+        "decisions": int(records.setting("decision_steps", 1) or 1),
+        "file": str(records.demos[0].path) if records.demos else None,
+    }
+    return Finding("actions_look_alike", WARNING, facts)
 
 
 def ensemble_collapsed(records: Records) -> Finding | None:

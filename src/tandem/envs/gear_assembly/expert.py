@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tandem.envs.arm import ControlLimits
 from tandem.envs.gear_assembly.scene import TEETH, Geometry
 from tandem.envs.gear_assembly.task import CONTROL, DEGREE, MM
 from tandem.types import Observation
 
-_SCALE = np.array(CONTROL.action_scale)
 _PEG_TIP, _GEAR_TOP = Geometry().peg_height, Geometry().thickness
 
 
@@ -25,12 +25,14 @@ def gear_distance(observation: Observation) -> float:
 
 
 class GearExpert:
-    """Decides for one robot; `reset` begins an episode with a search of its own."""
+    """Decides for one robot; `reset` begins an episode with a search of its own. With small actions (`control`) its search takes smaller
+    steps too: `pace` times those that are right for large ones."""
 
     name = "scripted"
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(self, seed: int | None = None, control: ControlLimits = CONTROL, pace: float = 1.0) -> None:
         self._random = np.random.default_rng(seed)
+        self._scale, self._pace = np.array(control.action_scale), pace
         self._peg_tip = Geometry().peg_height
         self._gear_top = Geometry().thickness
         self.reset()
@@ -40,7 +42,7 @@ class GearExpert:
         self._tremor = np.zeros(6)
         self._angle = draw.uniform(-np.pi, np.pi)
         self._turn = draw.choice([-1.0, 1.0])
-        self._speed = draw.uniform(0.5, 0.9) * MM
+        self._speed = self._pace * draw.uniform(0.5, 0.9) * MM
         """Length of a step along the spiral."""
         self._radius, self._growing = 0.2 * MM, True
         self._sweep, self._sweep_to = 0.0, draw.choice([-1.0, 1.0])
@@ -65,7 +67,7 @@ class GearExpert:
         else:
             goal = self._slide(goal, pose, push)
         self._tremor = 0.7 * self._tremor + 0.7 * self._random.normal(0, [0.05, 0.05, 0.03, 0.06, 0.06, 0.10])
-        action = (goal - pose - offset) / _SCALE + self._tremor
+        action = (goal - pose - offset) / self._scale + self._tremor
         return np.clip(action, -1, 1).astype(np.float32), True
 
     def _approach(self, goal: np.ndarray, pose: np.ndarray) -> np.ndarray:
@@ -95,7 +97,7 @@ class GearExpert:
         goal[2] = pose[2] - 5 * MM
         self._blocked = self._blocked + 1 if push > 4.0 and pose[2] > self._gear_top - 2 * MM else 0
         if self._blocked >= 2:
-            self._sweep += self._sweep_to * 0.9 * DEGREE
+            self._sweep += self._sweep_to * self._pace * 0.9 * DEGREE
             if abs(self._sweep) > 7 * DEGREE:
                 self._sweep_to = -np.sign(self._sweep)
             goal[2] = pose[2] - self._weight
@@ -108,7 +110,7 @@ def phase_error(observation: Observation) -> np.ndarray:
     return np.arctan2(observation["gear_phase"][:, 0], observation["gear_phase"][:, 1]).astype(float) / TEETH
 
 
-def by_touch(observation: Observation) -> np.ndarray:
+def by_touch(observation: Observation, control: ControlLimits = CONTROL) -> np.ndarray:
     """Actions (n, 6) of a hand that feels where it touches: the torque says on which side of the bore the peg's tip presses.
 
     It has no memory, so the policy could do the same: what a correction shows can be learned. The demonstrator ignores the torque.
@@ -140,7 +142,7 @@ def by_touch(observation: Observation) -> np.ndarray:
     sense = np.where(deviation > 7 * DEGREE, -1.0, np.where(deviation < -7 * DEGREE, 1.0, sense))
     goal[blocked, 5] = (pose[:, 5] + sense * 1.6 * DEGREE)[blocked]
     goal[blocked, 2] = (height - 3 * MM)[blocked]
-    return np.clip((goal - pose - offset) / _SCALE, -1, 1)
+    return np.clip((goal - pose - offset) / np.array(control.action_scale), -1, 1)
 
 
 class GearCorrector:
@@ -148,13 +150,13 @@ class GearCorrector:
 
     name = "corrector"
 
-    def __init__(self, seed: int | None = None) -> None:
-        self._random = np.random.default_rng(seed)
+    def __init__(self, seed: int | None = None, control: ControlLimits = CONTROL) -> None:
+        self._random, self._control = np.random.default_rng(seed), control
 
     def reset(self) -> None:
         pass
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
         del proposed
-        action = by_touch({name: values[None] for name, values in observation.items()})[0]
+        action = by_touch({name: values[None] for name, values in observation.items()}, self._control)[0]
         return np.clip(action + self._random.normal(0, 0.05, 6), -1, 1).astype(np.float32), True

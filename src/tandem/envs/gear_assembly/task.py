@@ -84,7 +84,10 @@ DENSE = {"approach": 0.004, "alignment": 0.002, "phase": 0.002, "insertion": 0.0
 
 
 class GearAssembly(Task):
-    """See the module; `options` vary it, `geometry` and `impedance` are the hardware, `practice` is for learning alone."""
+    """See the module; `options` vary it, `geometry` and `impedance` are the hardware, `practice` is for learning alone.
+
+    Another `control` goes with the `spec` that says so.
+    """
 
     def __init__(
         self,
@@ -93,14 +96,16 @@ class GearAssembly(Task):
         impedance: Impedance | None = None,
         reward: Reward = "sparse",
         practice: Practice | None = None,
+        spec: Spec = SPEC,
+        control: ControlLimits = CONTROL,
     ) -> None:
         self.reward = reward
         self.practice = practice or Practice()
-        self.spec = SPEC if reward == "sparse" else shaped(SPEC, DENSE)
+        self.spec = spec if reward == "sparse" else shaped(spec, DENSE)
         self.options = options or GearOptions()
         self.geometry = geometry or Geometry()
         self.impedance = impedance or Impedance()
-        self.control = CartesianControl(CONTROL)
+        self.control = CartesianControl(control)
 
     def build(self) -> mujoco.MjModel:
         return build_scene(self.geometry, self.impedance)
