@@ -128,8 +128,41 @@ def test_two_n_steps_equal_n_and_resume_and_n_bit_for_bit(demos: Path, run: Path
     config = dataclasses.replace(SMALL, demos=tuple((demos.parent).glob("features_*.db")), max_steps=60)
     train(config, tmp_path / "parts", quiet(), resume=True)
     whole, parts = arrays_of(run), arrays_of(tmp_path / "parts")
+    assert frames_of(run) == frames_of(tmp_path / "parts"), "each frame once, and the same"
     assert whole.keys() == parts.keys() and any("heads" in name for name in whole)
     assert all(np.array_equal(whole[name], parts[name]) for name in whole)
+
+
+def frames_of(run: Path) -> list[list[tuple]]:
+    with sqlite3.connect(run / "journal.db") as file:
+        tables = "frames ORDER BY digest", "features ORDER BY digest"
+        return [file.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
+
+
+def test_the_journal_of_a_run_keeps_its_pictures_and_another_encoder_learns_from_them(run: Path, tmp_path: Path) -> None:
+    folder, encoder = RunFolder.open(run), Encoder.read(RunFolder(run).encoder_file)
+    with Journal.open(folder.journal) as journal:
+        steps = [step for _, step in journal.read()]
+        journal.pictured = True
+        pictured = [step for _, step in journal.read()]
+    frames, features = frames_of(run)
+    ends = sum(step.last for step in steps)
+    assert len(frames) == len(features) <= len(steps) + ends + 2, "each once; two rows are in the middle of an episode"
+    for number in (0, 50):
+        assert np.array_equal(encoder.encode(pictured[number].next_observation["eye"][None])[0], steps[number].next_observation["eye"])
+    copy = tmp_path / "journal.db"
+    copy.write_bytes(folder.journal.read_bytes())
+    config = dataclasses.replace(SMALL, demos=(copy,), encoder="random-lite0")
+    other, config = open_eyes(SEEING, config, tmp_path / "other")
+    assert other.hash != encoder.hash and len(load_demos(config.demos[0], other.spec(SEEING))) == len(steps)
+
+
+def test_a_run_that_keeps_no_pictures_learns_the_same(demos: Path, run: Path, tmp_path: Path) -> None:
+    train(dataclasses.replace(SMALL, demos=(demos,), max_steps=60, keep_pictures=False), tmp_path / "run", quiet())
+    whole, without = arrays_of(run), arrays_of(tmp_path / "run")
+    assert all(np.array_equal(whole[name], without[name]) for name in whole)
+    with sqlite3.connect(tmp_path / "run" / "journal.db") as file:
+        assert not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'frames'").fetchall()
 
 
 def test_a_policy_carries_its_heads_and_its_encoder_and_acts_from_pictures(run: Path) -> None:
@@ -169,7 +202,7 @@ def test_an_actor_elsewhere_gets_the_encoder_with_its_welcome(run: Path) -> None
     larger = dataclasses.replace(env.spec, observation={**env.spec.observation, "eye": Entry((64, 64, 3), "uint8")})
     assert "eye" in folder.spec.without_encoder().data_difference(larger.without_encoder())[0]
     robot = Robot(env, env.spec, limits_for(TASK, env, Asked(), realtime=False), None, None, None)
-    seeing = _with_eyes(robot, _encoder_setting(folder))
+    seeing = _with_eyes(robot, _encoder_setting(folder, True))
     assert seeing.spec.with_scales(folder.spec.scales()).hash == folder.spec.hash
     observation = seeing.env.reset(seeds=[3, 4])
     assert observation["eye"].dtype == np.int8 and "to_ball" not in observation
@@ -252,6 +285,9 @@ def test_a_replay_buffer_that_does_not_fit_is_refused_before_anything_is_allocat
     config = dataclasses.replace(SMALL, replay_buffer_capacity=1000, max_steps=10_000)
     require_memory(spec, config, said.append, available=1000 * size)
     assert "1,000 steps" in said[0]
+    assert bytes_per_step(spec, frames=2) == size + 128 and f"never more than {2000 * (size + 128) / 2**30:.2f} GiB" in said[0]
+    with pytest.raises(ConfigError, match=r"1,001 steps.*below 999"):
+        require_memory(spec, config, said.append, available=1000 * size, demos=1)
     with pytest.raises(ConfigError, match="lower --replay-buffer-capacity below 999"):
         require_memory(spec, config, said.append, available=1000 * size - 1)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.data.seen import PICTURE, cameras_of
 from tandem.envs.task_env import TaskEnv
 from tandem.envs.wrapped import WrappedEnv
 from tandem.networks.encoders.encoder import Encoder
@@ -46,11 +47,14 @@ class Eyes:
 
 
 class EncodedEnv(WrappedEnv):
-    """An environment whose observations hold features in the place of pictures, and nothing that is for teachers alone."""
+    """An environment whose observations hold features in the place of pictures, and nothing that is for teachers alone.
 
-    def __init__(self, env: TaskEnv, encoder: Encoder) -> None:
+    `keep`: the pictures come along, for the disk (`data.seen`). Nobody acts or learns from them.
+    """
+
+    def __init__(self, env: TaskEnv, encoder: Encoder, keep: bool = False) -> None:
         super().__init__(env, encoder.spec(env.spec))
-        self._eyes = Eyes(encoder)
+        self._eyes, self._keep = Eyes(encoder), keep
 
     def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
         return self._seen(self._env.reset(rows, seeds))
@@ -60,7 +64,9 @@ class EncodedEnv(WrappedEnv):
         return dataclasses.replace(step, observation=self._seen(step.observation))
 
     def _seen(self, observation: Observation) -> Observation:
-        return self._eyes({name: observation[name] for name in self.spec.observation})
+        seen = self._eyes({name: observation[name] for name in self.spec.observation})
+        kept = {f"{name}{PICTURE}": observation[name] for name in cameras_of(self.spec)} if self._keep else {}
+        return {**seen, **kept}
 
     def pictures(self) -> Observation:
         """What the cameras of row 0 showed last, for people who watch."""

@@ -48,6 +48,11 @@ CREATE_DISCARDED = _SCHEMA.strip().split(";\n")[-1].removesuffix(";")
 CREATE_FRAMES = "CREATE TABLE IF NOT EXISTS frames (digest BLOB PRIMARY KEY, codec TEXT NOT NULL, record BLOB NOT NULL)"
 """Only journals of tasks with pictures have this table (`frames.py`). Without row numbers every picture would take whole pages."""
 
+CREATE_FEATURES = (
+    "CREATE TABLE IF NOT EXISTS features (digest BLOB NOT NULL, camera TEXT NOT NULL, record BLOB NOT NULL, PRIMARY KEY (digest, camera))"
+)
+"""Only journals of runs with cameras have this table (`seen.py`)."""
+
 
 class Meta(NamedTuple):
     """The meta data of a journal."""
@@ -229,7 +234,7 @@ def read_meta(connection: sqlite3.Connection, path: Path) -> Meta:
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Only the tables of a journal, word for word. A view or a trigger is a program: a hostile one may never end."""
     connection.execute("PRAGMA trusted_schema = OFF")
-    known = {_words(statement) for statement in (*_SCHEMA.split(";\n"), CREATE_FRAMES)}
+    known = {_words(statement) for statement in (*_SCHEMA.split(";\n"), CREATE_FRAMES, CREATE_FEATURES)}
     for kind, name, statement in connection.execute("SELECT type, name, sql FROM sqlite_master LIMIT 100"):
         if not str(name).startswith("sqlite_") and _words(str(statement)) not in known:
             raise FileUnreadable(

@@ -57,6 +57,9 @@ class TrainConfig:
     encoder: Literal["efficientnet-lite0", "random-lite0"] = "efficientnet-lite0"
     """Frozen network that turns pictures into features, for tasks with cameras: trained on ImageNet, or random for comparison (not in
     hil-serl)."""
+    keep_pictures: bool = True
+    """Keep what the cameras of a training showed, each picture once and without loss, in the journal of the run: for people, and for
+    another encoder. Drawn pictures take about 4 kB each, those of a sensor 25 kB at 128 x 128 (not in hil-serl)."""
     log_period: int = 10
     """Learner steps between two rows of metrics."""
     checkpoint_period: int = 5000

@@ -22,7 +22,8 @@ from tandem.acting.policy import load_policy
 from tandem.data.demos import load_demos
 from tandem.data.frames import pictures_of
 from tandem.data.journal import Journal
-from tandem.errors import ConfigError, FileMissing
+from tandem.data.seen import cameras_of
+from tandem.errors import ConfigError, FileMissing, SpecMismatch
 from tandem.networks.encoders.efficientnet import SHA256
 from tandem.networks.encoders.encoder import COMPONENTS, Encoder, TrunkName, fit_encoder, require_picture
 from tandem.off_policy.config import TrainConfig
@@ -46,7 +47,7 @@ def open_eyes(
             f"or --scripted-demos 25"
         )
     encoder, encoded = encoded_demos(spec, config.demos, encoder, config.encoder, say)
-    require_memory(encoder.spec(spec), config, say)
+    require_memory(encoder.spec(spec), config, say, demos=sum(_count(file) for file in encoded))
     if config.clone_steps:
         say("the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away")
         config = dataclasses.replace(config, clone_steps=0, critic_steps=0)
@@ -66,7 +67,7 @@ def encoded_demos(
     if steps_file.exists() and encoder_file.exists():
         say(f"the demonstrations were encoded before: {steps_file}")
         return Encoder.read(encoder_file), (steps_file,)
-    steps = [step for file in files for step in load_demos(file, spec)]
+    steps = [step for file in files for step in _with_pictures(file, spec)]
     if encoder is None:
         say(f"fitting the encoder ({trunk}) on the pictures of {len(steps):,} steps")
         encoder = fit_encoder(_pictures(steps, pictures_of(spec)), trunk)
@@ -74,6 +75,24 @@ def encoded_demos(
     _write(steps_file, encoder.spec(spec), encoded_steps(steps, encoder, spec))
     say(f"encoded the demonstrations with {encoder.trunk}:{encoder.hash}: {steps_file}")
     return encoder, (steps_file,)
+
+
+def _with_pictures(file: Path, spec: Spec) -> list[Transition]:
+    """Steps with pictures: demonstrations, or the journal of a run, which has kept its own beside the features of its encoder."""
+    if file.suffix == ".db" and file.is_file():
+        with Journal.open(file) as journal:
+            if cameras_of(journal.spec):
+                differences = spec.without_encoder().data_difference(journal.spec.without_encoder())
+                if differences:
+                    raise SpecMismatch(f"{file} is of another task than '{spec.task}': {'; '.join(differences)} (here: the task)")
+                journal.pictured = True
+                return [step for _, step in journal.read()]
+    return load_demos(file, spec)
+
+
+def _count(file: Path) -> int:
+    with Journal.open(file) as journal:
+        return journal.counts()[0]
 
 
 def _require_pictures(spec: Spec) -> None:
@@ -137,26 +156,31 @@ def _write(path: Path, spec: Spec, steps: Iterator[Transition]) -> None:
 # ---- memory
 
 
-def bytes_per_step(spec: Spec) -> int:
-    """In the replay buffer: features once, numbers twice."""
+def bytes_per_step(spec: Spec, frames: int = 1) -> int:
+    """In the replay buffer: features once, numbers twice. `frames`: 2 for a step that shares its frames with no other."""
     features = sum(entry.size for entry in spec.observation.values() if entry.role == "features")
     numbers = sum(entry.size for entry in spec.observation.values() if entry.dtype == "float32")
-    return features + 2 * 4 * numbers + 4 * spec.action_dim + 100
+    return frames * features + 2 * 4 * numbers + 4 * spec.action_dim + 100
 
 
-def require_memory(spec: Spec, config: TrainConfig, say: Say, available: int | None = None) -> None:
-    """Say how much memory the replay buffer may take, and refuse what this machine does not have, before anything is allocated."""
-    steps = min(config.replay_buffer_capacity, max(1, round(config.max_steps / config.updates_per_actor_step)))
+def require_memory(spec: Spec, config: TrainConfig, say: Say, available: int | None = None, demos: int = 0) -> None:
+    """Say how much memory the replay buffers take, and refuse what this machine does not have, before anything is allocated.
+
+    The most that they can ever take is `capacity` steps in each of the two, none of which shares a frame with another.
+    """
+    steps = min(config.replay_buffer_capacity, max(1, round(config.max_steps / config.updates_per_actor_step))) + demos
     needed, there = steps * bytes_per_step(spec), _available() if available is None else available
+    most = (config.replay_buffer_capacity + max(config.replay_buffer_capacity, demos)) * bytes_per_step(spec, frames=2)
     say(
-        f"replay buffer: {bytes_per_step(spec):,} bytes a step, at most {needed / 2**30:.2f} GiB for {steps:,} steps; "
-        f"{there / 2**30:.1f} GiB of memory are free"
+        f"replay buffers: {bytes_per_step(spec):,} bytes a step, {needed / 2**30:.2f} GiB for {steps:,} steps, never more than "
+        f"{most / 2**30:.2f} GiB (--replay-buffer-capacity); {there / 2**30:.1f} GiB of memory are free"
     )
     if needed > there:
-        fits = there // bytes_per_step(spec)
+        fits = max(0, there // bytes_per_step(spec) - demos)
         raise ConfigError(
-            f"the replay buffer of '{spec.task}' may grow to {needed / 2**30:.1f} GiB ({steps:,} steps of {bytes_per_step(spec):,} bytes), "
-            f"and {there / 2**30:.1f} GiB of memory are free: lower --replay-buffer-capacity below {fits:,}, or use fewer cameras"
+            f"the replay buffers of '{spec.task}' may grow to {needed / 2**30:.1f} GiB ({steps:,} steps of {bytes_per_step(spec):,} bytes) "
+            f"and {there / 2**30:.1f} GiB of memory are free: lower --replay-buffer-capacity below {fits:,}, use fewer cameras, or smaller "
+            f"pictures"
         )
 
 

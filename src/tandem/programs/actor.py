@@ -117,6 +117,10 @@ def act(
     with contextlib.closing(Latch.open(_latch_folder(args), args.task, args.name, takes_over=args.pace == "realtime")) as latch:
         client, settings = _connect(args, hub, robot.spec, say)
         robot = _with_eyes(robot, settings)
+        if any(entry.role == "features" for entry in robot.spec.observation.values()):
+            from tandem.data.seen import FrameSender  # only runs with cameras need it
+
+            client.pack = FrameSender(robot.spec).pack
         robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
         actor, steering = _make_actor(args, robot, client, settings, say)
         cameras = CameraStream(robot.env, client, say)
@@ -247,7 +251,7 @@ def _with_eyes(robot: Robot, settings: Mapping[str, Any]) -> Robot:
     from tandem.networks.encoders.encoder import Encoder
 
     encoder = Encoder.from_bytes(base64.b64decode(given), "the encoder that the learner sent")
-    env = EncodedEnv(robot.env, encoder)
+    env = EncodedEnv(robot.env, encoder, keep=settings.get("keep_pictures") is True)
     return replace(robot, env=env, spec=env.spec, pictures=env.pictures)
 
 

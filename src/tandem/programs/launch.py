@@ -106,7 +106,7 @@ def _run(
             "demo_starts": _demo_starts_setting(config),
             "reward_source": config.reward_source,
             "scales": run.spec.scales(),
-            **_encoder_setting(run),
+            **_encoder_setting(run, config.keep_pictures),
         },
     )
     trainer = trainer_part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
@@ -122,9 +122,11 @@ def _demo_starts_setting(config: TrainConfig) -> dict[str, Any] | None:
     return {"files": files, "share": config.demo_starts, "steps": config.demo_starts_steps}
 
 
-def _encoder_setting(run: RunFolder) -> dict[str, str]:
-    """The encoder for actors of a run with cameras, as text; nothing in any other run."""
-    return {"encoder": base64.b64encode(run.encoder_file.read_bytes()).decode()} if run.encoder_file.exists() else {}
+def _encoder_setting(run: RunFolder, keep_pictures: bool) -> dict[str, Any]:
+    """For actors of a run with cameras: its encoder as text, and whether they send their pictures; nothing in any other run."""
+    if not run.encoder_file.exists():
+        return {}
+    return {"encoder": base64.b64encode(run.encoder_file.read_bytes()).decode(), "keep_pictures": keep_pictures}
 
 
 def _may_move(asked: TrainArgs, config: TrainConfig, env: TaskEnv) -> None:
