@@ -62,6 +62,22 @@ def test_an_episode_of_ten_steps_brings_eleven_pictures_of_each_camera(tmp_path:
     assert read[0].next_observation["left"] is read[1].observation["left"], "one array, not two"
 
 
+def test_frames_of_kilobytes_leave_no_pages_half_empty(tmp_path: Path) -> None:
+    large = dataclasses.replace(SPEC, observation={**SPEC.observation, "left": dataclasses.replace(LEFT, shape=(8, 8, 32))})
+    steps = [
+        dataclasses.replace(step, observation=_large(step.observation), next_observation=_large(step.next_observation))
+        for step in episode(400)
+    ]
+    with Journal.create(tmp_path / "journal.db", large, live=False) as journal:
+        journal.append(steps)
+    stored = 401 * (8 * 8 * 32 + 32 + 32 * 32 * 3)
+    assert stored < (tmp_path / "journal.db").stat().st_size < 1.25 * stored
+
+
+def _large(observation: Observation) -> Observation:
+    return {**observation, "left": np.full((8, 8, 32), 1, np.int8)}
+
+
 def test_what_is_sent_again_is_stored_once(tmp_path: Path) -> None:
     records = packed(episode(6))
     with Journal.create(tmp_path / "journal.db", SPEC) as journal:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.acting.camera_watch import CameraWatch
 from tandem.data.seen import PICTURE, cameras_of
 from tandem.envs.task_env import TaskEnv
 from tandem.envs.wrapped import WrappedEnv
@@ -55,12 +56,16 @@ class EncodedEnv(WrappedEnv):
     def __init__(self, env: TaskEnv, encoder: Encoder, keep: bool = False) -> None:
         super().__init__(env, encoder.spec(env.spec))
         self._eyes, self._keep = Eyes(encoder), keep
+        self._watch = CameraWatch(env.spec, env.num_envs, real=env.capabilities.clock == "real")
 
     def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
-        return self._seen(self._env.reset(rows, seeds))
+        observation = self._env.reset(rows, seeds)
+        self._watch.begin(range(self.num_envs) if rows is None else rows, observation)
+        return self._seen(observation)
 
     def step(self, action: np.ndarray) -> Step:
         step = self._env.step(action)
+        self._watch.look(step.observation)
         return dataclasses.replace(step, observation=self._seen(step.observation))
 
     def _seen(self, observation: Observation) -> Observation:
@@ -73,4 +78,6 @@ class EncodedEnv(WrappedEnv):
         return {name: pictures[0] for name, pictures in self._eyes.shown.items()}
 
     def restore(self, state: dict[str, Any]) -> Observation:
-        return self._seen(self._env.restore(state))
+        observation = self._env.restore(state)
+        self._watch.begin(range(self.num_envs), observation)
+        return self._seen(observation)

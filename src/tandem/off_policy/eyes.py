@@ -22,10 +22,12 @@ from tandem.acting.policy import load_policy
 from tandem.data.demos import load_demos
 from tandem.data.frames import pictures_of
 from tandem.data.journal import Journal
+from tandem.data.resnet_file import read_resnet10
 from tandem.data.seen import cameras_of
 from tandem.errors import ConfigError, FileMissing, SpecMismatch
-from tandem.networks.encoders.efficientnet import SHA256
-from tandem.networks.encoders.encoder import COMPONENTS, Encoder, TrunkName, fit_encoder, require_picture
+from tandem.networks.encoders.encoder import COMPONENTS, Encoder, fit_encoder, require_picture
+from tandem.networks.encoders.resnet import keep
+from tandem.networks.encoders.trunks import FROM_FILE, Network
 from tandem.off_policy.config import TrainConfig
 from tandem.runs.folder import RunFolder
 from tandem.types import Observation, Spec, Transition
@@ -37,8 +39,10 @@ def open_eyes(
     spec: Spec, config: TrainConfig, run: Path, *, resume: bool = False, init_from: Path | None = None, say: Say = lambda line: None
 ) -> tuple[Encoder, TrainConfig]:
     """The encoder of a run, and its settings with encoded demonstrations. `spec` is the environment's."""
-    if resume:
-        return Encoder.read(RunFolder(run).encoder_file), config  # its demonstrations are encoded already
+    if resume:  # its demonstrations are encoded already
+        encoder = Encoder.read(RunFolder(run).encoder_file)
+        require_memory(encoder.spec(spec), config, say, demos=sum(_count(file) for file in config.demos))
+        return encoder, config
     _require_pictures(spec)
     encoder = None if init_from is None else Encoder.from_arrays(load_policy(init_from)[0].parameters)
     if not config.demos and encoder is None:
@@ -54,27 +58,35 @@ def open_eyes(
     return encoder, dataclasses.replace(config, demos=encoded)
 
 
-def encoded_demos(
-    spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: TrunkName, say: Say
-) -> tuple[Encoder, tuple[Path, ...]]:
+def encoded_demos(spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: str, say: Say) -> tuple[Encoder, tuple[Path, ...]]:
     """The encoder, and a file of the same steps seen through it; made once."""
     _require_pictures(spec)
     if not files:
         assert encoder is not None
         return encoder, ()
-    key = _key(files, trunk if encoder is None else encoder.hash)
+    for file in files:
+        _require_framing(file, spec)
+    network = network_for(trunk) if encoder is None else encoder.network
+    key = _key(files, network.known_by if encoder is None else encoder.hash)
     steps_file, encoder_file = (files[0].parent / f"features_{key}{suffix}" for suffix in (".db", ".safetensors"))
     if steps_file.exists() and encoder_file.exists():
         say(f"the demonstrations were encoded before: {steps_file}")
         return Encoder.read(encoder_file), (steps_file,)
     steps = [step for file in files for step in _with_pictures(file, spec)]
     if encoder is None:
-        say(f"fitting the encoder ({trunk}) on the pictures of {len(steps):,} steps")
-        encoder = fit_encoder(_pictures(steps, pictures_of(spec)), trunk)
+        say(f"fitting the encoder ({network.name}) on the pictures of {len(steps):,} steps")
+        encoder = fit_encoder(_pictures(steps, pictures_of(spec)), network)
     encoder.write(encoder_file)
     _write(steps_file, encoder.spec(spec), encoded_steps(steps, encoder, spec))
     say(f"encoded the demonstrations with {encoder.trunk}:{encoder.hash}: {steps_file}")
     return encoder, (steps_file,)
+
+
+def network_for(asked: str) -> Network:
+    """The image network that `--encoder` names. Weights from a file are kept on this machine, where actors find them by their hash."""
+    if asked.startswith(FROM_FILE):
+        return Network("resnet10", keep(read_resnet10(Path(asked.removeprefix(FROM_FILE)).expanduser())))
+    return Network(asked)
 
 
 def _with_pictures(file: Path, spec: Spec) -> list[Transition]:
@@ -90,6 +102,21 @@ def _with_pictures(file: Path, spec: Spec) -> list[Transition]:
     return load_demos(file, spec)
 
 
+def _require_framing(file: Path, spec: Spec) -> None:
+    """The shape alone does not tell one crop from another (`envs.framing` says in the meaning what it did)."""
+    if file.suffix != ".db" or not file.is_file():
+        return
+    with Journal.open(file) as journal:
+        of_file = journal.spec
+    for name in pictures_of(spec):
+        there, here = (each.observation[name].meaning if name in each.observation else "" for each in (of_file, spec))
+        if there != here and "(from (" in there + here:
+            raise SpecMismatch(
+                f"the pictures '{name}' of {file} were framed in another way: '{there}' there, '{here}' in the environment now. Record it "
+                f"again, or declare the same crop and size as then."
+            )
+
+
 def _count(file: Path) -> int:
     with Journal.open(file) as journal:
         return journal.counts()[0]
@@ -101,7 +128,7 @@ def _require_pictures(spec: Spec) -> None:
 
 
 def _key(files: Sequence[Path], how: str) -> str:
-    digest = hashlib.sha256(f"{how} {SHA256} {COMPONENTS}".encode())
+    digest = hashlib.sha256(f"{how} {COMPONENTS}".encode())
     for file in files:
         if not file.is_file():
             raise FileMissing(f"there is no file of demonstrations {file} (looked in {file.absolute().parent})")
