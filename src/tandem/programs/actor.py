@@ -29,6 +29,7 @@ from tandem.acting.person_reward import reward_source
 from tandem.acting.policy import OwnPolicy, Policy, act_with, load_any_policy
 from tandem.acting.view_stream import ViewStream
 from tandem.acting.watchdog_process import WatchdogProcess
+from tandem.data.seen import FrameSender, cameras_of
 from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
@@ -117,9 +118,7 @@ def act(
     with contextlib.closing(Latch.open(_latch_folder(args), args.task, args.name, takes_over=args.pace == "realtime")) as latch:
         client, settings = _connect(args, hub, robot.spec, say)
         robot = _with_eyes(robot, settings)
-        if any(entry.role == "features" for entry in robot.spec.observation.values()):
-            from tandem.data.seen import FrameSender  # only runs with cameras need it
-
+        if cameras_of(robot.spec):
             client.pack = FrameSender(robot.spec).pack
         robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
         actor, steering = _make_actor(args, robot, client, settings, say)
@@ -311,10 +310,17 @@ def _views(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, cam
     axes, entry = axes_of(ActionLayout.of(robot.spec)), registered(args.task)
     camera = None if entry is None else entry.camera
 
-    def take(name: str, observation: Observation) -> str:
-        return cameras.take(name, {**observation, **robot.pictures()})
+    if not cameras_of(robot.spec):
+        return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=cameras.take)
+    from tandem.acting.saliency import Saliency, camera_names  # only runs with cameras need it
 
-    return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=take)
+    matters = Saliency(actor)
+
+    def take(name: str, observation: Observation) -> str:
+        pictures = robot.pictures()
+        return cameras.take(name, {**observation, **pictures, **matters.picture(name, observation, pictures)})
+
+    return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera, camera_names(actor)), take_picture=take)
 
 
 def actor(args: list[str]) -> None:

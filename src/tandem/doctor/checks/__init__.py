@@ -72,6 +72,8 @@ CHECKS: tuple[Check, ...] = (
     cameras.encoder_differs,
     cameras.camera_frozen,
     cameras.camera_blind,
+    cameras.camera_exposed,
+    cameras.camera_late,
     data.observations_clipped,
     data.success_without_reward,
     data.steps_rejected,
