@@ -42,7 +42,7 @@ def camera_frozen(records: Records) -> Finding | None:
     if len(steps) < limits.ENOUGH_STEPS or not _cameras(records):
         return None
     layout = Layout(records.spec)
-    moved = [[_motion(layout, step) for step in episode] for episode in episodes.values()]
+    moved = [step for step in steps if layout.size and _motion(layout, step) > limits.CAMERA_MOVED]
     for name in _cameras(records):
         still = sum(np.array_equal(step.observation[name], step.next_observation[name]) for step in moved)
         if len(moved) >= limits.ENOUGH_STEPS // 2 and still > limits.CAMERA_FROZEN * len(moved):
@@ -70,9 +70,7 @@ def camera_late(records: Records) -> Finding | None:
     episodes: dict[tuple[str, int], list[Transition]] = {}
     for step in steps:
         episodes.setdefault((step.source, step.episode), []).append(step)
-    moved = [
-        [float(np.abs(layout.flatten(s.next_observation) - layout.flatten(s.observation)).max()) for s in e] for e in episodes.values()
-    ]
+    moved = [[_motion(layout, step) for step in episode] for episode in episodes.values()]
     for name in _cameras(records):
         seen = [[_change(step, name) for step in episode] for episode in episodes.values()]
         agreement = [_agreement(moved, seen, lag) for lag in range(limits.CAMERA_LATE_MOST + 1)]
