@@ -17,17 +17,23 @@ from tandem.types import Observation, Step
 
 
 class Eyes:
-    """An encoder that remembers: a row whose picture has not changed, for its episode is over, is not encoded again."""
+    """An encoder that remembers: a row whose picture has not changed, for its episode is over, is not encoded again.
 
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
+    `flat`: features as rows of float32, as PPO takes them.
+    """
+
+    def __init__(self, encoder: Encoder, flat: bool = False) -> None:
+        self.encoder, self._flat = encoder, flat
         self._last: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         """Pictures of each camera, and their features."""
 
     def __call__(self, observation: Observation) -> Observation:
         """The observation of n rows with features in the place of its pictures. Features stay as they are."""
         pictures = [name for name, values in observation.items() if values.dtype == np.uint8 and values.ndim == 4]
-        return {**observation, **{name: self._features(name, observation[name]) for name in pictures}}
+        seen = {name: self._features(name, observation[name]) for name in pictures}
+        if self._flat:
+            seen = {name: features.reshape(len(features), -1).astype(np.float32) for name, features in seen.items()}
+        return {**observation, **seen}
 
     @property
     def shown(self) -> Observation:

@@ -196,7 +196,7 @@ def require_memory(spec: Spec, config: TrainConfig, say: Say, available: int | N
     The most that they can ever take is `capacity` steps in each of the two, none of which shares a frame with another.
     """
     steps = min(config.replay_buffer_capacity, max(1, round(config.max_steps / config.updates_per_actor_step))) + demos
-    needed, there = steps * bytes_per_step(spec), _available() if available is None else available
+    needed, there = steps * bytes_per_step(spec), free_memory() if available is None else available
     most = (config.replay_buffer_capacity + max(config.replay_buffer_capacity, demos)) * bytes_per_step(spec, frames=2)
     say(
         f"replay buffers: {bytes_per_step(spec):,} bytes a step, {needed / 2**30:.2f} GiB for {steps:,} steps, never more than "
@@ -211,7 +211,8 @@ def require_memory(spec: Spec, config: TrainConfig, say: Say, available: int | N
         )
 
 
-def _available() -> int:
+def free_memory() -> int:
+    """Bytes that this machine could give now."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

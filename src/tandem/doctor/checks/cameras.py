@@ -65,7 +65,7 @@ def camera_blind(records: Records) -> Finding | None:
 def camera_late(records: Records) -> Finding | None:
     """What a camera shows changes with the motion of some steps ago."""
     steps, layout = _tail(records), Layout(records.spec)
-    if len(steps) < limits.ENOUGH_STEPS or not layout.size:
+    if len(steps) < limits.ENOUGH_STEPS or not layout.size or not _cameras(records):
         return None
     episodes: dict[tuple[str, int], list[Transition]] = {}
     for step in steps:

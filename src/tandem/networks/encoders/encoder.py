@@ -88,19 +88,22 @@ class Encoder:
         """(n, height, width, 3) uint8 to (n, height / 16, width / 16, 32) int8."""
         return self._session.run(["features"], {"picture": pictures})[0]
 
-    def spec(self, spec: Spec) -> Spec:
-        """What a run observes through this encoder: features for images, and nothing that is for teachers alone."""
+    def spec(self, spec: Spec, flat: bool = False) -> Spec:
+        """What a run observes through this encoder: features for images, and nothing that is for teachers alone. `flat`: as numbers."""
         entries = {
-            name: self._entry(name, entry) if entry.role == "image" else entry
+            name: self._entry(name, entry, flat) if entry.role == "image" else entry
             for name, entry in spec.observation.items()
             if entry.role != "privileged"
         }
         return dataclasses.replace(spec, observation=entries)
 
-    def _entry(self, name: str, entry: Entry) -> Entry:
+    def _entry(self, name: str, entry: Entry, flat: bool) -> Entry:
         height, width, _ = require_picture(name, entry)
         shape = (height // STRIDE, width // STRIDE, self.components.shape[1])
         known_as = f"{self.trunk}:{self.hash}"
+        if flat:
+            size = int(np.prod(shape))
+            return Entry((size,), "float32", "", FEATURE_SCALE, entry.meaning, "vector", encoder=known_as, picture=entry.shape)
         return Entry(shape, "int8", "", FEATURE_SCALE, entry.meaning, "features", encoder=known_as, picture=entry.shape)
 
     def arrays(self) -> dict[str, np.ndarray]:

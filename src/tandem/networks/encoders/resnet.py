@@ -89,7 +89,7 @@ def _folder() -> Path:
 def add_resnet(graph: Graph, picture: str, weights: Weights) -> str:
     """Nodes from pictures (n, height, width, 3) in 0 ... 255 to the map (n, 256, height / 16, width / 16)."""
     x = graph.node("Transpose", graph.node("Cast", picture, to=1), perm=[0, 3, 1, 2])
-    mean, std = (255 * np.array(numbers, np.float32).reshape(3, 1, 1) for numbers in (MEAN, STD))
+    mean, std = (255 * np.array(numbers, np.float32).reshape(1, 3, 1, 1) for numbers in (MEAN, STD))
     x = graph.node("Div", graph.node("Sub", x, graph.shared("resnet/mean", mean)), graph.shared("resnet/std", std))
     x = graph.node("Relu", _normed(graph, "init", x, weights, stride=2, pads=[3, 3, 3, 3]))
     x = graph.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1])
@@ -111,5 +111,5 @@ def _normed(graph: Graph, name: str, x: str, weights: Weights, stride: int, pads
     grouped = graph.node("Reshape", x, graph.constant(f"resnet/{len(graph.nodes)}/groups", np.array([0, GROUPS, -1], np.int64)))
     grouped = graph.node("InstanceNormalization", grouped, ones, zeros, epsilon=EPSILON)
     x = graph.node("Reshape", grouped, graph.node("Shape", x))
-    scale, bias = (graph.shared(f"resnet/{name}/{part}", weights[f"{name}/{part}"].reshape(-1, 1, 1)) for part in ("scale", "bias"))
+    scale, bias = (graph.shared(f"resnet/{name}/{part}", weights[f"{name}/{part}"].reshape(1, -1, 1, 1)) for part in ("scale", "bias"))
     return graph.node("Add", graph.node("Mul", x, scale), bias)
