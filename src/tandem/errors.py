@@ -118,7 +118,7 @@ class CameraFailed(LimitViolated):
     def __init__(self, message: str, row: int = 0) -> None:
         super().__init__(message)
         self.row = row
-        """Of the environment whose camera it is."""
+        """Which environment it belongs to."""
 
 
 class NotFinite(TandemError):

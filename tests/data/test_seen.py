@@ -71,7 +71,7 @@ def test_frames_of_kilobytes_leave_no_pages_half_empty(tmp_path: Path) -> None:
     with Journal.create(tmp_path / "journal.db", large, live=False) as journal:
         journal.append(steps)
     stored = 401 * (8 * 8 * 32 + 32 + 32 * 32 * 3)
-    assert stored < (tmp_path / "journal.db").stat().st_size < 1.25 * stored
+    assert stored < (tmp_path / "journal.db").stat().st_size < 1.4 * stored, "with pages of 4 kB it is 1.9 times as much"
 
 
 def _large(observation: Observation) -> Observation:

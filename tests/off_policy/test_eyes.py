@@ -19,13 +19,16 @@ from tandem.data.journal import Journal
 from tandem.envs.reach import ReachExpert
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError, SpecMismatch
-from tandem.networks.encoders.encoder import Encoder
+from tandem.networks.encoders import resnet
+from tandem.networks.encoders.encoder import Encoder, fit_encoder
+from tandem.networks.encoders.trunks import Network
+from tandem.networks.onnx_policy import from_bytes
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.eyes import bytes_per_step, open_eyes, require_memory
 from tandem.off_policy.sync import train
 from tandem.programs.actor import Robot, _with_eyes
-from tandem.programs.export import export
+from tandem.programs.export import compare, export, onnx_bytes, probes
 from tandem.programs.launch import _encoder_setting
 from tandem.programs.record import record_demos
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
@@ -193,6 +196,20 @@ def test_an_exported_policy_takes_pictures_and_does_the_same(run: Path, tmp_path
     observation = env.reset(seeds=[0, 1])
     assert np.abs(act_with(chosen, own)(observation) - act_with(snapshot, spec)(observation)).max() < 1e-4
     env.close()
+
+
+def test_a_policy_that_sees_through_a_resnet_is_exported_too(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same heads on features of another network, with random weights."""
+    monkeypatch.setenv(resnet.FOLDER_VARIABLE, str(tmp_path))
+    rng = np.random.default_rng(0)
+    weights = {name: rng.normal(0, 0.1, shape).astype(np.float32) for name, shape in resnet.shapes().items()}
+    pictures = rng.integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
+    encoder = fit_encoder([pictures], Network("resnet10", resnet.keep(weights)))
+    snapshot, spec = load_policy(run, "latest")
+    own = {name: array for name, array in snapshot.parameters.items() if not name.startswith("encoder/")}
+    other, seen = dataclasses.replace(snapshot, parameters=own | encoder.arrays()), encoder.spec(spec.without_encoder())
+    exported = from_bytes(onnx_bytes(other, seen, "rlpd"), "the export")
+    assert compare(exported, other, seen, probes(other, seen)) < 1e-4
 
 
 def test_an_actor_elsewhere_gets_the_encoder_with_its_welcome(run: Path) -> None:

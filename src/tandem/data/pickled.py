@@ -167,7 +167,7 @@ def _of_jax(function: Any, arguments: Any, state: Any, *_: Any) -> Array:
     """How JAX pickles an array of its own: as the call that makes NumPy's, and its state."""
     made = function.call(*arguments) if isinstance(function, _Function) and isinstance(arguments, tuple) else None
     if not isinstance(made, Array):
-        raise pickle.UnpicklingError("an array of JAX that is none of NumPy")
+        raise pickle.UnpicklingError("an array of JAX without NumPy's numbers")
     if state is not None:
         _, shape, dtype, fortran, raw = state
         made.set(raw, dtype, shape, "F" if fortran else "C")
