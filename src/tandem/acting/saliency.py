@@ -20,6 +20,7 @@ SUFFIX = " (what matters)"
 """After the name of a camera, in the page's list."""
 FULL = 0.1
 """A change of the action, of its range of -1 to 1, that is drawn in full colour, unless another part matters more."""
+_PARTS = 8
 _COLOUR, _OPAQUE = np.array([255.0, 40.0, 0.0]), 0.65
 
 
@@ -28,13 +29,13 @@ def names(cameras: list[str]) -> list[str]:
 
 
 def saliency(policy: ActingPolicy, layout: Layout, observation: Observation, camera: str) -> np.ndarray:
-    """(height, width) of the feature map: how far the action moves, the axis that moves most, without each part of the picture."""
-    features = observation[camera]
-    height, width, _ = features.shape
-    cells = height * width
-    seen = {name: np.repeat(values[None], cells + 1, axis=0) for name, values in observation.items()}
-    parts = seen[camera].reshape(cells + 1, cells, -1)  # row 0 is left as it is
-    parts[np.arange(1, cells + 1), np.arange(cells)] = 0
+    """(height, width), at most 8 x 8 parts: how far the action moves, the axis that moves most, without each part of the picture."""
+    rows, columns, _ = observation[camera].shape
+    height, width = min(rows, _PARTS), min(columns, _PARTS)
+    part = (np.arange(rows) * height // rows)[:, None] * width + np.arange(columns) * width // columns
+    seen = {name: np.repeat(values[None], height * width + 1, axis=0) for name, values in observation.items()}
+    for number in range(height * width):  # row 0 is left as it is
+        seen[camera][number + 1][part == number] = 0
     actions = policy.mode(look(policy, layout, seen))
     return np.abs(actions[1:] - actions[0]).max(axis=1).reshape(height, width)
 

@@ -21,7 +21,7 @@ MAX_CHANNELS, MAX_SIDE = 1024, 2048
 """Channels of a convolution, and pixels of a picture's side."""
 OPSETS = range(13, OPSET + 1)
 OPERATORS = {
-    "Add", "ArgMax", "Cast", "Clip", "Concat", "Conv", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm",
+    "Add", "ArgMax", "AveragePool", "Cast", "Clip", "Concat", "Conv", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm",
     "InstanceNormalization", "LayerNormalization", "MatMul", "MaxPool", "Mul", "Relu", "Reshape", "Round", "Shape", "Sigmoid", "Slice",
     "Softplus", "Sub", "Tanh", "Transpose",
 }  # fmt: skip

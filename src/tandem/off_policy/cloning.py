@@ -44,7 +44,7 @@ class CloneArgs:
     hidden: tuple[int, ...] = SACConfig.hidden
     """Units of the hidden layers; the same as in the run that it will start."""
     encoder: str = "efficientnet-lite0"
-    """Frozen network that turns pictures into features, for tasks with cameras: efficientnet-lite0, random-lite0 or resnet10:FILE."""
+    """What turns pictures into features, for tasks with cameras: efficientnet-lite0, random-lite0, resnet10:FILE or end-to-end."""
     seed: int = 0
     """Random seed for the network, the batches and the choice of validation episodes."""
     final_episodes: int = 100

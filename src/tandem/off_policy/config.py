@@ -57,7 +57,8 @@ class TrainConfig:
     """Transitions kept in each of the two replay buffers, demonstrations and online data."""
     encoder: str = "efficientnet-lite0"
     """Frozen network that turns pictures into features, for tasks with cameras: efficientnet-lite0 (trained on ImageNet), random-lite0 (for
-    comparison), or resnet10:FILE, hil-serl's resnet10_params.pkl or LeRobot's model.safetensors."""
+    comparison), resnet10:FILE, hil-serl's resnet10_params.pkl or LeRobot's model.safetensors, or end-to-end: none, and a convolutional
+    network that learns to see (for a GPU)."""
     keep_pictures: bool = True
     """Keep what the cameras of a training showed, each picture once and without loss, in the journal of the run: for people, and for
     another encoder. Drawn pictures take about 4 kB each, those of a sensor 25 kB at 128 x 128 (not in hil-serl)."""

@@ -19,6 +19,7 @@ from tandem.data.frames import pictures_of
 from tandem.envs.task_env import RolloutEnv
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout
+from tandem.networks.encoders import END_TO_END
 from tandem.networks.encoders.encoder import Encoder, fit_encoder, require_picture
 from tandem.off_policy.eyes import free_memory, network_for
 from tandem.on_policy.config import OnPolicyConfig
@@ -99,6 +100,8 @@ def with_eyes(env: RolloutEnv, config: OnPolicyConfig, known: Path | None, say: 
     if known is not None:
         return EncodedBatch(env, Encoder.read(known))
     network = network_for(config.encoder)
+    if network.name == END_TO_END:
+        raise ConfigError(f"PPO has no network of convolutions: --encoder {END_TO_END} is RLPD's and cloning's. Leave --encoder out.")
     say(f"fitting the encoder ({network.name}) on pictures of random motion")
     seen = EncodedBatch(env, fit_encoder(_looks(env, config.seed), network))
     _require_memory(seen.task_spec, config, say)

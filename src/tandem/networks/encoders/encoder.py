@@ -26,7 +26,7 @@ from safetensors import SafetensorError
 
 from tandem.errors import ConfigError, DataError, FileUnreadable
 from tandem.files import write_atomically
-from tandem.networks.encoders import FEATURE_SCALE, LARGEST, SPAN
+from tandem.networks.encoders import COLOURS, END_TO_END, FEATURE_SCALE, LARGEST, SPAN
 from tandem.networks.encoders.efficientnet import STRIDE
 from tandem.networks.encoders.trunks import NAMES, Network
 from tandem.networks.onnx_graph import IR_VERSION, OPSET, Graph, packages
@@ -99,7 +99,8 @@ class Encoder:
 
     def _entry(self, name: str, entry: Entry, flat: bool) -> Entry:
         height, width, _ = require_picture(name, entry)
-        shape = (height // STRIDE, width // STRIDE, self.components.shape[1])
+        stride = self.network.stride
+        shape = (height // stride, width // stride, self.components.shape[1])
         known_as = f"{self.trunk}:{self.hash}"
         if flat:
             size = int(np.prod(shape))
@@ -165,6 +166,9 @@ def require_picture(name: str, entry: Entry) -> tuple[int, int, int]:
 def fit_encoder(pictures: Iterable[np.ndarray], network: Network | None = None) -> Encoder:
     """The encoder whose projection keeps most of what varies in these pictures, each (n, height, width, 3) uint8."""
     network = network or Network(NAMES[0])
+    if network.name == END_TO_END:  # nothing to fit: bytes from 0 to 255 become -128 to 127
+        grey = np.full(COLOURS, 128, np.float32), np.eye(COLOURS, dtype=np.float32), np.full(COLOURS, FEATURE_SCALE, np.float32)
+        return Encoder(network.name, *grey)
     run, first, alike, channels = Trunk(network), None, True, network.channels
     count, total, products = 0, np.zeros(channels), np.zeros((channels, channels))
     for some in pictures:
