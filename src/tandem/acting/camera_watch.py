@@ -1,8 +1,10 @@
 """Cameras that die while a robot moves: noticed before anything acts on, stores or learns from what they show.
 
 A camera is dead if it shows the same picture, byte by byte, while the robot's own numbers say that it moves: a real one never does, for
-its sensor has noise. It is blind if every pixel has the same value. Both have to last, so that a single bad picture holds nobody up. In a
-simulation a camera counts only once it has shown something: a picture that never changes may be meant so, and the doctor names it.
+its sensor has noise. It is blind if every pixel has the same value. Both have to last, so that a single bad picture holds nobody up.
+
+In a simulation a picture may stay the same for good reasons (the hand presses and does not move, only the forces change), and a camera
+may show nothing from the start. There only a camera that has shown something and then goes blank has failed; the rest is the doctor's.
 
 `CameraFailed` is a `LimitViolated`: the control loop halts the robot, says which camera it is, and stands still until somebody says
 resume. Then a new episode begins, and the watch begins anew.
@@ -28,7 +30,7 @@ class CameraWatch:
     """Looks at every picture of N rows."""
 
     def __init__(self, spec: Spec, rows: int, real: bool) -> None:
-        self._spec, self._cameras = spec, pictures_of(spec)
+        self._spec, self._cameras, self._real = spec, pictures_of(spec), real
         self._numbers = [name for name, entry in spec.observation.items() if entry.dtype == "float32"]
         self._before: Observation = {}
         self._still, self._blank, self._moved = ({name: np.zeros(rows) for name in self._cameras} for _ in range(3))
@@ -72,7 +74,7 @@ class CameraWatch:
             raise _failed(
                 name, row, f"shows nothing: every pixel has been {picture.flat[0]} for {seconds:.1f} s", "Is it covered, or dark?"
             )
-        if self._still[name][row] >= LASTS and self._moved[name][row] >= MOVED:
+        if self._real and self._still[name][row] >= LASTS and self._moved[name][row] >= MOVED:
             why = f"is frozen: the same picture for {self._still[name][row] / self._spec.control_hz:.1f} s, while the robot moved"
             raise _failed(name, row, why, "Has its driver stopped, or its cable come loose?")
 

@@ -104,7 +104,7 @@ class Journal(JournalQuestions):
             after_ord, left = rows[-1][0], left - len(rows)
 
     def forget_after(self, ord: int) -> int:
-        """Remove the steps after a bookmark, for a simulation that restarts there; returns how many."""
+        """Remove the steps after a bookmark, for a simulation that restarts there; returns how many. Frames stay: they come again."""
         return self._change(lambda connection: connection.execute("DELETE FROM steps WHERE ord > ?", (ord,)).rowcount)
 
     def discard(self, episodes: Iterable[tuple[str, int]]) -> int:

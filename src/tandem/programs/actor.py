@@ -118,7 +118,7 @@ def act(
     with contextlib.closing(Latch.open(_latch_folder(args), args.task, args.name, takes_over=args.pace == "realtime")) as latch:
         client, settings = _connect(args, hub, robot.spec, say)
         robot = _with_eyes(robot, settings)
-        if cameras_of(robot.spec):
+        if cameras_of(robot.spec) and "keep_pictures" in settings:  # an older hub takes features inside of every step
             client.pack = FrameSender(robot.spec).pack
         robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
         actor, steering = _make_actor(args, robot, client, settings, say)
