@@ -145,7 +145,12 @@ def _prepare(
     Demonstrations or a policy that cannot be used are refused before the folder is made; `look` sees the environment and may refuse it.
     """
     if asked.resume is not None:
-        return RunFolder.resume(path), config
+        run = RunFolder.resume(path)
+        if run.encoder_file.exists():
+            from tandem.off_policy.eyes import require_memory  # only runs with cameras need it
+
+            require_memory(run.spec, config, display.say)
+        return run, config
     spec, encoder = spec_for(config.task, look), None
     if sees(spec):
         from tandem.off_policy.eyes import open_eyes  # only runs with cameras need it
