@@ -139,7 +139,7 @@ def test_the_robot_stands_still_the_camera_is_named_and_it_goes_on_after_resume(
     encoder = Encoder("efficientnet-lite0", np.zeros(CHANNELS, np.float32), components, np.ones(COMPONENTS, np.float32))
     env = EncodedEnv(inner, encoder)
     link, lines, stop = Link(), [], threading.Event()
-    own = OwnPolicy(ToAndFro(), ForeignPolicy("f"))
+    own = OwnPolicy(ToAndFro(), ForeignPolicy("f"))  # pyright: ignore[reportArgumentType]  as an `Acting` does
     actor = Actor(env, link, [HandsOff()], source="robot", seed=0, own_policy=own)
     latch = Latch.open(tmp_path, "seeing_reach", "robot", takes_over=False)
     loop = ControlLoop(

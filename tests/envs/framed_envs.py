@@ -15,7 +15,7 @@ class Front(gymnasium.Env):
     action_space = Box(-1, 1, (1,), np.float32)
     metadata = {"render_modes": [], "render_fps": 10}  # noqa: RUF012
 
-    def __init__(self) -> None:
+    def __init__(self, **_: Any) -> None:
         self.observation_space = Dict({"state": Box(-1, 1, (1,), np.float32), "front": Box(0, 255, self.shape, np.uint8)})
         self._place = 0.0
 

@@ -67,7 +67,7 @@ def test_many_at_once_are_framed_too_and_so_is_what_an_episode_ended_with() -> N
     assert observation["front"].shape == (3, 32, 32, 3)
     for _ in range(20):
         observation, *_, info = batch.step(np.full((3, 1), 0.01, np.float32))
-    assert info["final_obs"]["front"].shape == (3, 32, 32, 3) and batch.single_observation_space["front"].shape == (32, 32, 3)
+    assert info["final_obs"]["front"].shape == (3, 32, 32, 3) and batch.task_spec.observation["front"].shape == (32, 32, 3)
     batch.close()
 
 

@@ -129,7 +129,8 @@ def stored_picture(digest: bytes, shape: tuple[int, ...], connection: sqlite3.Co
     row = connection.execute("SELECT codec, record FROM frames WHERE digest = ?", (digest,)).fetchone()
     if row is None:
         raise CodecError("a picture of this step is missing")
-    found = decompressed(*row, shape)
+    codec, record = row
+    found = decompressed(codec, record, shape)
     if digest_of(found) != digest:
         raise CodecError("a picture of this step has other bytes than were stored")
     return found

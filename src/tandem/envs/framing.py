@@ -43,7 +43,7 @@ class Framing:
 class Framer:
     """Framing that is settled for pictures of one shape: a function of pictures."""
 
-    taken: tuple[int, int, int]
+    taken: tuple[int, ...]
     """What the environment hands out."""
     channels_first: bool
     crop: tuple[int, int, int, int]
@@ -64,7 +64,8 @@ class Framer:
             picture = np.repeat(picture, 3, axis=2)
         if picture.shape[:2] != self.size:
             # it averages over what a pixel covers, so that small things do not flicker
-            resized = Image.fromarray(np.ascontiguousarray(picture)).resize(self.size[::-1], Image.Resampling.BILINEAR)
+            tall, wide = self.size
+            resized = Image.fromarray(np.ascontiguousarray(picture)).resize((wide, tall), Image.Resampling.BILINEAR)
             picture = np.asarray(resized)
         return np.array(picture, np.uint8)
 
