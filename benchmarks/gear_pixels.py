@@ -85,6 +85,7 @@ def compared(
 ) -> Iterator[tuple[str, tuple[dict[str, Any], float]]]:
     """What the cameras and the weights are worth: without either, and what the demonstrations alone give."""
     yield "random_features", learn(TASK, replace(recipe, encoder="random-lite0"), seed, runs, "random_features", display, quick)
+    yield "end_to_end", learn(TASK, replace(recipe, encoder="end-to-end"), seed, runs, "end_to_end", display, quick)
     yield "blind", learn(BLIND, recipe, seed, runs, "blind", display, quick)
     demos = tuple((runs / f"pixels_demos_{seed}").glob("*_demos_*.db"))
     args = CloneArgs(TASK, demos, BCConfig(min_steps=200 if quick else 3000), seed=seed, final_episodes=2 if quick else 100)
@@ -116,7 +117,8 @@ def main(
         json: One JSON object instead of the table.
         runs: Folder for the runs.
         moved: Also learn with cameras, light and colours that change.
-        compare: Also learn with random weights and with pictures that show nothing, and clone the demonstrations.
+        compare: Also learn with random weights, with a network that learns to see and with pictures that show nothing, and clone the
+            demonstrations.
     """
     register_task(BLIND, Blind, "pictures that show nothing", rewards=("sparse",), expert=pixel_expert)
     runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")

@@ -11,6 +11,7 @@
     ├── ServedError            an environment in another process or on another machine ended, is out of reach, or answers too late
     │   └── EpisodeLost        it is back, but the episode that was running is not
     ├── LimitViolated          a limit was exceeded and the robot must not go on by itself: the actor stands still until resume
+    │   └── CameraFailed       a camera that the policy sees through is frozen or shows nothing
     ├── NotFinite              an environment or an update produced a NaN or infinite value
     ├── RenderingUnavailable   there is no OpenGL library to render with
     ├── DeviceError            an input device (SpaceMouse, gamepad) cannot be used
@@ -113,6 +114,13 @@ class EnvironmentTaken(ServedError):
 
 class LimitViolated(TandemError):
     pass
+
+
+class CameraFailed(LimitViolated):
+    def __init__(self, message: str, row: int = 0) -> None:
+        super().__init__(message)
+        self.row = row
+        """Which environment it belongs to."""
 
 
 class NotFinite(TandemError):

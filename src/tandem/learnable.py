@@ -38,7 +38,7 @@ def require_roles(spec: Spec, learner: str, handled: Sequence[str] = ("vector",)
 
 
 def _why(role: str) -> str:
-    return "`tandem train` and `tandem bc` learn from pictures, which they encode first (docs/pixels.md). " if role == "image" else ""
+    return "`tandem train`, `bc` and `ppo` learn from pictures, which they encode first (docs/pixels.md). " if role == "image" else ""
 
 
 def require_continuous(spec: Spec, learner: str) -> None:

@@ -226,7 +226,7 @@ class Spec:
     def without_encoder(self) -> Spec:
         """As the environment hands it out: images in the place of their features, and nothing that is for teachers alone."""
         entries = {
-            name: entry if entry.role != "features" else Entry(entry.picture, "uint8", meaning=entry.meaning)
+            name: Entry(entry.picture, "uint8", meaning=entry.meaning) if entry.picture else entry
             for name, entry in self.observation.items()
             if entry.role != "privileged"
         }

@@ -11,7 +11,7 @@ from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_start import agent_for, with_policy
 from tandem.errors import FileUnreadable, SpecMismatch
 from tandem.layouts import Layout
-from tandem.networks.heads import Seeing
+from tandem.networks.heads import Seeing, shifted
 from tandem.networks.numpy_grasp import NumpyHybrid
 from tandem.networks.numpy_policy import NumpyPolicy, look
 from tandem.types import Batch, Continuous, Discrete, Entry, Spec
@@ -136,3 +136,44 @@ def test_the_grasp_critic_sees_through_the_arms_heads_and_does_not_train_them() 
     assert trained.grasp is not None
     wanted = jax.vmap(lambda member: member(seen))(trained.grasp.members).mean(axis=0)
     np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+# ---- heads that learn to see
+
+PIXELS = Entry((16, 24, 3), "int8", role="features", encoder="end-to-end:1", picture=(32, 48, 3))
+SEES = dataclasses.replace(SPEC, observation={"eye": PIXELS, "pose": Entry((3,))})
+
+
+def pictures(seed: int, size: int = 8) -> Batch:
+    rng = np.random.default_rng(seed)
+    shown = [{"eye": rng.integers(-127, 128, (2, size, 16, 24, 3), dtype=np.int8)} for _ in range(2)]
+    return jax.tree.map(lambda array: array[:, :size], batch(seed))._replace(raw=shown[0], next_raw=shown[1])
+
+
+def test_a_head_that_learns_to_see_is_trained_by_the_critics_and_acts_the_same_in_numpy() -> None:
+    agent = agent_for(SACConfig(hidden=(8, 8), discount=0.9, n_step=1), SEES)
+    assert agent.cameras == (("eye", (16, 24, 3)),)
+    before = agent.init(0)
+    state, _ = agent.update(agent.copy(before), pictures(0))
+    assert differ(heads_of(state), heads_of(before))
+    parameters = agent.exploring_parameters(state)
+    assert parameters["heads/eye/convs/0/weight"].shape == (3, 3, 3, 32) and parameters["heads/eye/dense/weight"].shape == (2 * 3 * 32, 64)
+    seen = {"eye": pictures(1).raw["eye"][0], "pose": np.asarray(pictures(1).observations[0])}
+    policy = NumpyPolicy(parameters)
+    ours = look(policy, Layout(SEES), seen)
+    theirs = state.critic.see(jax.numpy.asarray(Layout(SEES).flatten(seen)), {"eye": seen["eye"]})
+    assert np.abs(ours - np.asarray(theirs)).max() < 1e-4
+    with pytest.raises(SpecMismatch, match="of another encoder"):
+        look(policy, Layout(SEES), {**seen, "eye": seen["eye"][:, :8]})
+
+
+def test_pictures_are_shifted_each_on_its_own_and_never_invented() -> None:
+    plain = np.zeros((2, 50, 16, 24, 3), np.int8)
+    plain[..., 8, 12, :] = 100
+    made = shifted(pictures(0, 50)._replace(raw={"eye": plain}, next_raw={"eye": plain}), jax.random.PRNGKey(0))
+    places = [tuple(np.argwhere(picture[..., 0] == 100)[0]) for picture in np.asarray(made.raw["eye"]).reshape(-1, 16, 24, 3)]
+    assert {row for row, _ in places} == set(range(5, 12)) and {column for _, column in places} == set(range(9, 16)), "3 pixels each way"
+    assert len(set(places)) > 30 and differ(made.raw, made.next_raw), "also the next observation, on its own"
+    grey = np.full((2, 4, 16, 24, 3), 7, np.int8)
+    same = shifted(pictures(0, 4)._replace(raw={"eye": grey}, next_raw={"eye": grey}), jax.random.PRNGKey(1))
+    assert (np.asarray(same.raw["eye"]) == 7).all(), "the edge is repeated"

@@ -52,7 +52,37 @@ def crossed(observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     return observation | {"left": observation["right"], "right": observation["left"]}
 
 
-CHECKS = (cameras.encoder_differs, cameras.camera_frozen, cameras.camera_blind, cameras.cameras_swapped)
+def late(lag: int) -> list[Transition]:
+    """A robot that moves now and then, and a camera on its hand whose pictures come `lag` steps after that."""
+    rng = np.random.default_rng(0)
+    place = np.cumsum(rng.standard_normal((320, 2)) * (rng.random((320, 1)) < 0.3), axis=0).astype(np.float32)
+    turn = rng.standard_normal((2, 16))
+
+    def seen(now: int) -> dict[str, np.ndarray]:
+        shown = np.clip(20 * np.tanh(place[max(0, now - lag)] @ turn) + rng.normal(0, 1, 16), -127, 127).astype(np.int8)
+        return {"left": (40 + shown).reshape(2, 2, 4), "right": (-40 + shown).reshape(2, 2, 4), "pose": place[now]}
+
+    made = [seen(number) for number in range(301)]
+    shape = steps(count=300)
+    return [dataclasses.replace(step, observation=made[i], next_observation=made[i + 1]) for i, step in enumerate(shape)]
+
+
+def exposed(share: float) -> Records:
+    picture = np.full((20, 20, 3), 90, np.uint8)
+    picture[: round(20 * share)] = 255
+    known = records(steps())
+    assert known.journal is not None
+    return dataclasses.replace(known, journal=dataclasses.replace(known.journal, pictures={"right": [picture] * 3}))
+
+
+CHECKS = (
+    cameras.encoder_differs,
+    cameras.camera_frozen,
+    cameras.camera_blind,
+    cameras.cameras_swapped,
+    cameras.camera_late,
+    cameras.camera_exposed,
+)
 
 
 @pytest.mark.parametrize(
@@ -62,6 +92,7 @@ CHECKS = (cameras.encoder_differs, cameras.camera_frozen, cameras.camera_blind, 
         ("camera_blind", records(steps(dim))),
         ("cameras_swapped", records(steps(crossed))),
         ("encoder_differs", records(steps(), encoder="lite0:xyz")),
+        ("camera_exposed", exposed(0.5)),
     ],
 )
 def test_a_camera_that_does_not_show_what_it_should(name: str, seen: Records) -> None:
@@ -84,3 +115,10 @@ def test_a_robot_that_stands_still_has_no_frozen_camera() -> None:
     same = observation(rng)
     still = [dataclasses.replace(step, observation=same, next_observation=same) for step in steps()]
     assert cameras.camera_frozen(records(still)) is None
+
+
+def test_a_camera_whose_pictures_come_late_is_named_and_one_in_time_is_not() -> None:
+    finding = cameras.camera_late(records(late(3)))
+    assert finding is not None and (finding.facts["steps"], finding.facts["ms"]) == (3, 300.0)
+    assert cameras.camera_late(records(late(0))) is None and cameras.camera_late(records(late(1))) is None
+    assert cameras.camera_exposed(exposed(0.2)) is None

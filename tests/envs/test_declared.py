@@ -169,7 +169,7 @@ def _step_until_it_fails(name: str, make: Any) -> None:
         ("strange:Several-v0", "could not be made: .*inherit.* Tandem takes environments with one agent"),
         (
             "strange:Nested-v0",
-            "'pixels': Tandem needs a Box or a flat Dict of Boxes.* nested.* 'front' are pictures, which are not learned",
+            "'pixels': Tandem needs a Box or a flat Dict of Boxes.* nested.* 'front' are pictures: beside the others they are learned from",
         ),
     ],
 )

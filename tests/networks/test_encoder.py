@@ -13,6 +13,7 @@ from tandem.errors import ConfigError, DataError, FileUnreadable, UnsafePickle
 from tandem.networks.encoders import efficientnet
 from tandem.networks.encoders.encoder import SPAN, Encoder, Trunk, fit_encoder
 from tandem.networks.encoders.torch_file import read_tensors
+from tandem.networks.encoders.trunks import Network
 from tandem.types import Continuous, Entry, Spec
 
 
@@ -105,7 +106,7 @@ def test_the_trunk_is_the_network_that_it_is_said_to_be() -> None:
         x = layer(x, f"{block}_project_conv", f"{block}_bn2")
         x = x + before if before.shape == x.shape and stride == 1 else x
         assert x.shape[2] == out
-    found = Trunk("efficientnet-lite0")(picture[None])[0]
+    found = Trunk(Network("efficientnet-lite0"))(picture[None])[0]
     assert found.shape == (2, 3, 80) and np.abs(found - x).max() < 1e-3 * np.abs(x).max()
 
 
@@ -115,7 +116,7 @@ def test_the_trunk_is_the_network_that_it_is_said_to_be() -> None:
 def test_features_are_centred_of_unit_size_and_rounded_by_a_hundredth(encoder: Encoder, pictures: np.ndarray) -> None:
     features = encoder.encode(pictures)
     assert features.shape == (40, 4, 4, 32) and features.dtype == np.int8
-    exact = (Trunk(encoder.trunk)(pictures) - encoder.mean) @ encoder.components / encoder.std
+    exact = (Trunk(encoder.network)(pictures) - encoder.mean) @ encoder.components / encoder.std
     in_range = np.abs(exact) < SPAN
     assert in_range.mean() > 0.999
     assert np.abs(features * SPAN / 127 - exact)[in_range].max() < 0.5 * SPAN / 127 + 1e-3

@@ -19,13 +19,16 @@ from tandem.data.journal import Journal
 from tandem.envs.reach import ReachExpert
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError, SpecMismatch
-from tandem.networks.encoders.encoder import Encoder
+from tandem.networks.encoders import resnet
+from tandem.networks.encoders.encoder import Encoder, fit_encoder
+from tandem.networks.encoders.trunks import Network
+from tandem.networks.onnx_policy import from_bytes
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.eyes import bytes_per_step, open_eyes, require_memory
 from tandem.off_policy.sync import train
 from tandem.programs.actor import Robot, _with_eyes
-from tandem.programs.export import export
+from tandem.programs.export import compare, export, onnx_bytes, probes
 from tandem.programs.launch import _encoder_setting
 from tandem.programs.record import record_demos
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
@@ -125,11 +128,45 @@ def test_the_run_stores_features_of_its_own_encoder_and_no_secrets(run: Path) ->
 
 def test_two_n_steps_equal_n_and_resume_and_n_bit_for_bit(demos: Path, run: Path, tmp_path: Path) -> None:
     train(dataclasses.replace(SMALL, demos=(demos,), max_steps=30), tmp_path / "parts", quiet())
-    config = dataclasses.replace(SMALL, demos=tuple((demos.parent).glob("features_*.db")), max_steps=60)
+    features = tuple(file for file in demos.parent.glob("features_*.db") if _shape(file) == (2, 2, 32))
+    config = dataclasses.replace(SMALL, demos=features, max_steps=60)
     train(config, tmp_path / "parts", quiet(), resume=True)
     whole, parts = arrays_of(run), arrays_of(tmp_path / "parts")
+    assert frames_of(run) == frames_of(tmp_path / "parts"), "each frame once, and the same"
     assert whole.keys() == parts.keys() and any("heads" in name for name in whole)
     assert all(np.array_equal(whole[name], parts[name]) for name in whole)
+
+
+def frames_of(run: Path) -> list[list[tuple]]:
+    with sqlite3.connect(run / "journal.db") as file:
+        tables = "frames ORDER BY digest", "features ORDER BY digest"
+        return [file.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
+
+
+def test_the_journal_of_a_run_keeps_its_pictures_and_another_encoder_learns_from_them(run: Path, tmp_path: Path) -> None:
+    folder, encoder = RunFolder.open(run), Encoder.read(RunFolder(run).encoder_file)
+    with Journal.open(folder.journal) as journal:
+        steps = [step for _, step in journal.read()]
+        journal.pictured = True
+        pictured = [step for _, step in journal.read()]
+    frames, features = frames_of(run)
+    ends = sum(step.last for step in steps)
+    assert len(frames) == len(features) <= len(steps) + ends + 2, "each once; two rows are in the middle of an episode"
+    for number in (0, 50):
+        assert np.array_equal(encoder.encode(pictured[number].next_observation["eye"][None])[0], steps[number].next_observation["eye"])
+    copy = tmp_path / "journal.db"
+    copy.write_bytes(folder.journal.read_bytes())
+    config = dataclasses.replace(SMALL, demos=(copy,), encoder="random-lite0")
+    other, config = open_eyes(SEEING, config, tmp_path / "other")
+    assert other.hash != encoder.hash and len(load_demos(config.demos[0], other.spec(SEEING))) == len(steps)
+
+
+def test_a_run_that_keeps_no_pictures_learns_the_same(demos: Path, run: Path, tmp_path: Path) -> None:
+    train(dataclasses.replace(SMALL, demos=(demos,), max_steps=60, keep_pictures=False), tmp_path / "run", quiet())
+    whole, without = arrays_of(run), arrays_of(tmp_path / "run")
+    assert all(np.array_equal(whole[name], without[name]) for name in whole)
+    with sqlite3.connect(tmp_path / "run" / "journal.db") as file:
+        assert not file.execute("SELECT 1 FROM sqlite_master WHERE name = 'frames'").fetchall()
 
 
 def test_a_policy_carries_its_heads_and_its_encoder_and_acts_from_pictures(run: Path) -> None:
@@ -162,6 +199,20 @@ def test_an_exported_policy_takes_pictures_and_does_the_same(run: Path, tmp_path
     env.close()
 
 
+def test_a_policy_that_sees_through_a_resnet_is_exported_too(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same heads on features of another network, with random weights."""
+    monkeypatch.setenv(resnet.FOLDER_VARIABLE, str(tmp_path))
+    rng = np.random.default_rng(0)
+    weights = {name: rng.normal(0, 0.1, shape).astype(np.float32) for name, shape in resnet.shapes().items()}
+    pictures = rng.integers(0, 256, (5, 32, 32, 3), dtype=np.uint8)
+    encoder = fit_encoder([pictures], Network("resnet10", resnet.keep(weights)))
+    snapshot, spec = load_policy(run, "latest")
+    own = {name: array for name, array in snapshot.parameters.items() if not name.startswith("encoder/")}
+    other, seen = dataclasses.replace(snapshot, parameters=own | encoder.arrays()), encoder.spec(spec.without_encoder())
+    exported = from_bytes(onnx_bytes(other, seen, "rlpd"), "the export")
+    assert compare(exported, other, seen, probes(other, seen)) < 1e-4
+
+
 def test_an_actor_elsewhere_gets_the_encoder_with_its_welcome(run: Path) -> None:
     """It greets with the pictures that its environment hands out, and sends features once it knows the run's encoder."""
     folder, env = RunFolder.open(run), make_env(TASK, 2)
@@ -169,13 +220,30 @@ def test_an_actor_elsewhere_gets_the_encoder_with_its_welcome(run: Path) -> None
     larger = dataclasses.replace(env.spec, observation={**env.spec.observation, "eye": Entry((64, 64, 3), "uint8")})
     assert "eye" in folder.spec.without_encoder().data_difference(larger.without_encoder())[0]
     robot = Robot(env, env.spec, limits_for(TASK, env, Asked(), realtime=False), None, None, None)
-    seeing = _with_eyes(robot, _encoder_setting(folder))
+    seeing = _with_eyes(robot, _encoder_setting(folder, True))
     assert seeing.spec.with_scales(folder.spec.scales()).hash == folder.spec.hash
     observation = seeing.env.reset(seeds=[3, 4])
     assert observation["eye"].dtype == np.int8 and "to_ball" not in observation
     assert seeing.pictures()["eye"].shape == (32, 32, 3), "what people who watch get"
     assert _with_eyes(robot, {}) is robot
     env.close()
+
+
+def test_a_network_that_learns_to_see_is_trained_resumed_and_exported_like_any_other(demos: Path, tmp_path: Path) -> None:
+    config = dataclasses.replace(SMALL, demos=(demos,), max_steps=6, encoder="end-to-end")
+    train(dataclasses.replace(config, max_steps=3), tmp_path / "run", quiet())
+    encoder = Encoder.read(RunFolder(tmp_path / "run").encoder_file)
+    picture = np.arange(32 * 32 * 3).astype(np.uint8).reshape(1, 32, 32, 3)
+    halved = picture.reshape(1, 16, 2, 16, 2, 3).mean(axis=(2, 4))
+    assert np.array_equal(encoder.encode(picture), np.clip(np.rint(halved) - 128, -127, 127).astype(np.int8)), "the picture, half its size"
+    features = tuple(file for file in demos.parent.glob("features_*.db") if _shape(file) == (16, 16, 3))
+    train(dataclasses.replace(config, demos=features), tmp_path / "run", quiet(), resume=True)
+    assert export(tmp_path / "run", tmp_path / "policy.onnx", "latest").largest_difference < 1e-4
+
+
+def _shape(file: Path) -> tuple[int, ...]:
+    with Journal.open(file) as journal:
+        return journal.spec.observation["eye"].shape
 
 
 # ---- looking
@@ -252,6 +320,9 @@ def test_a_replay_buffer_that_does_not_fit_is_refused_before_anything_is_allocat
     config = dataclasses.replace(SMALL, replay_buffer_capacity=1000, max_steps=10_000)
     require_memory(spec, config, said.append, available=1000 * size)
     assert "1,000 steps" in said[0]
+    assert bytes_per_step(spec, frames=2) == size + 128 and f"never more than {2000 * (size + 128) / 2**30:.2f} GiB" in said[0]
+    with pytest.raises(ConfigError, match=r"1,001 steps.*below 999"):
+        require_memory(spec, config, said.append, available=1000 * size, demos=1)
     with pytest.raises(ConfigError, match="lower --replay-buffer-capacity below 999"):
         require_memory(spec, config, said.append, available=1000 * size - 1)
 

@@ -214,16 +214,16 @@ class Actor:
             self.settle()
         return ""
 
-    def discard(self) -> int:
-        """Throw away the episode of row 0; if it has no step yet, the one before. Returns the number of the discarded one."""
+    def discard(self, row: int = 0) -> int:
+        """Throw away the episode of a row; if it has no step yet, the one before. Returns the number of the discarded one."""
         if self.needs_label:
             self.settle()
-        recorder = self._recorders[0]
+        recorder = self._recorders[row]
         before = recorder.step == recorder.began_at and recorder.episode > 0
         episode = recorder.episode - 1 if before else recorder.episode
-        self._send_episode_end(kept=False, success=None, episode=episode)
+        self._send_episode_end(kept=False, success=None, episode=episode, row=row)
         if not before:
-            self._ended[0] = True
+            self._ended[row] = True
         return episode
 
     def contradict(self, episode: int | None = None) -> int | None:
@@ -237,8 +237,8 @@ class Actor:
         self._send_episode_end(kept=False, success=False, episode=chosen)
         return chosen
 
-    def _send_episode_end(self, kept: bool, success: bool | None, episode: int | None = None) -> None:
-        recorder = self._recorders[0]
+    def _send_episode_end(self, kept: bool, success: bool | None, episode: int | None = None, row: int = 0) -> None:
+        recorder = self._recorders[row]
         self._link.episode_end(EpisodeEnd(recorder.source, recorder.episode if episode is None else episode, recorder.step, kept, success))
 
     def _step_env(self, actions: np.ndarray) -> Step:

@@ -26,7 +26,7 @@ from tandem.acting.rewards import Label
 from tandem.acting.view_stream import ViewStream
 from tandem.acting.watchdog import Halt, Watchdog
 from tandem.acting.watchdog_process import WatchdogProcess
-from tandem.errors import LimitViolated
+from tandem.errors import CameraFailed, LimitViolated
 from tandem.link.client import ActorClient
 from tandem.link.messages import Command
 from tandem.runs.isolation import Apart, Lines
@@ -198,6 +198,9 @@ class ControlLoop:
             return True
         except LimitViolated as problem:
             self._stand("limit", "the robot", str(problem))
+            if isinstance(problem, CameraFailed):  # what it showed before that was noticed is stored already
+                episode = self._actor.discard(problem.row)
+                self._say(f"[ACTOR] episode {episode} is not learned from: its camera had failed")
             self._actor.leave_episodes()
             return False
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tandem.acting.camera_watch import CameraWatch
+from tandem.data.seen import PICTURE, cameras_of
 from tandem.envs.task_env import TaskEnv
 from tandem.envs.wrapped import WrappedEnv
 from tandem.networks.encoders.encoder import Encoder
@@ -15,17 +17,23 @@ from tandem.types import Observation, Step
 
 
 class Eyes:
-    """An encoder that remembers: a row whose picture has not changed, for its episode is over, is not encoded again."""
+    """An encoder that remembers: a row whose picture has not changed, for its episode is over, is not encoded again.
 
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
+    `flat`: features as rows of float32, as PPO takes them.
+    """
+
+    def __init__(self, encoder: Encoder, flat: bool = False) -> None:
+        self.encoder, self._flat = encoder, flat
         self._last: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         """Pictures of each camera, and their features."""
 
     def __call__(self, observation: Observation) -> Observation:
         """The observation of n rows with features in the place of its pictures. Features stay as they are."""
         pictures = [name for name, values in observation.items() if values.dtype == np.uint8 and values.ndim == 4]
-        return {**observation, **{name: self._features(name, observation[name]) for name in pictures}}
+        seen = {name: self._features(name, observation[name]) for name in pictures}
+        if self._flat:
+            seen = {name: features.reshape(len(features), -1).astype(np.float32) for name, features in seen.items()}
+        return {**observation, **seen}
 
     @property
     def shown(self) -> Observation:
@@ -46,25 +54,36 @@ class Eyes:
 
 
 class EncodedEnv(WrappedEnv):
-    """An environment whose observations hold features in the place of pictures, and nothing that is for teachers alone."""
+    """An environment whose observations hold features in the place of pictures, and nothing that is for teachers alone.
 
-    def __init__(self, env: TaskEnv, encoder: Encoder) -> None:
+    `keep`: the pictures come along, for the disk (`data.seen`). Nobody acts or learns from them.
+    """
+
+    def __init__(self, env: TaskEnv, encoder: Encoder, keep: bool = False) -> None:
         super().__init__(env, encoder.spec(env.spec))
-        self._eyes = Eyes(encoder)
+        self._eyes, self._keep = Eyes(encoder), keep
+        self._watch = CameraWatch(env.spec, env.num_envs, real=env.capabilities.clock == "real")
 
     def reset(self, rows: Sequence[int] | None = None, seeds: Sequence[int | None] | None = None) -> Observation:
-        return self._seen(self._env.reset(rows, seeds))
+        observation = self._env.reset(rows, seeds)
+        self._watch.begin(range(self.num_envs) if rows is None else rows, observation)
+        return self._seen(observation)
 
     def step(self, action: np.ndarray) -> Step:
         step = self._env.step(action)
+        self._watch.look(step.observation)
         return dataclasses.replace(step, observation=self._seen(step.observation))
 
     def _seen(self, observation: Observation) -> Observation:
-        return self._eyes({name: observation[name] for name in self.spec.observation})
+        seen = self._eyes({name: observation[name] for name in self.spec.observation})
+        kept = {f"{name}{PICTURE}": observation[name] for name in cameras_of(self.spec)} if self._keep else {}
+        return {**seen, **kept}
 
     def pictures(self) -> Observation:
         """What the cameras of row 0 showed last, for people who watch."""
         return {name: pictures[0] for name, pictures in self._eyes.shown.items()}
 
     def restore(self, state: dict[str, Any]) -> Observation:
-        return self._seen(self._env.restore(state))
+        observation = self._env.restore(state)
+        self._watch.begin(range(self.num_envs), observation)
+        return self._seen(observation)

@@ -131,11 +131,12 @@ def act_with(chosen: Policy, spec: Spec, stochastic_seed: int | None = None) -> 
     acting = Acting(NumpyChunks(chosen.parameters) if several else numpy_policy(chosen), spec, stochastic_seed)
     if DECIDES in chosen.parameters:
         acting.held = held_for(chosen.parameters, ActionLayout.of(spec))
-    if any(entry.role == "features" for entry in spec.observation.values()):
+    if any(entry.picture for entry in spec.observation.values()):
         from tandem.acting.eyes import Eyes  # only policies with cameras need it
         from tandem.networks.encoders.encoder import Encoder
 
-        acting.eyes = Eyes(Encoder.from_arrays(chosen.parameters))
+        flat = any(entry.picture and entry.role == "vector" for entry in spec.observation.values())
+        acting.eyes = Eyes(Encoder.from_arrays(chosen.parameters), flat)
     return acting
 
 

@@ -134,10 +134,10 @@ def _new_clone(
 ) -> TanhGaussian | Seeing:
     if not features:
         return with_std(new_actor(network, key, observations.shape[1], actions.shape[1]), config.std)
-    from tandem.networks.heads import UNITS, Seeing, new_heads  # only those with cameras need it
+    from tandem.networks.heads import UNITS, Seeing, head_input, new_heads  # only those with cameras need it
 
     seen = observations.shape[1] + UNITS * len(features)
-    heads = new_heads(jax.random.fold_in(key, 1), tuple((name, int(np.prod(features[name].shape[1:]))) for name in sorted(features)))
+    heads = new_heads(jax.random.fold_in(key, 1), tuple((name, head_input(features[name].shape[1:])) for name in sorted(features)))
     return Seeing(heads, with_std(new_actor(network, key, seen, actions.shape[1]), config.std))
 
 

@@ -37,7 +37,7 @@ from tandem.types import Batch
 
 if TYPE_CHECKING:  # imported by those that have a gripper or cameras
     from tandem.agents.grasp import GraspCritic, GraspState
-    from tandem.networks.heads import Seeing
+    from tandem.networks.heads import Cameras, Seeing
 
 UNROLLED = 4
 """Up to this many critic updates are unrolled (4 % faster on a CPU); more of them are a loop (compiles faster)."""
@@ -81,8 +81,8 @@ class SAC:
     """Lowest and highest return possible; targets are clipped to it."""
     grasp: GraspCritic | None = None
     """Learns the discrete parts of the action, if there are any."""
-    cameras: tuple[tuple[str, int], ...] = ()
-    """Name and number of features of each camera."""
+    cameras: Cameras = ()
+    """Name and number of features of each camera; where they are a picture, its shape."""
 
     def __post_init__(self) -> None:
         if "auto" in (self.config.discount, self.config.n_step):
@@ -116,6 +116,10 @@ class SAC:
         `moves_actor` False: only the critics learn. It is a value, not a constant, so that nothing is compiled twice.
         Metrics of the critic updates are means over them; everything stays on the device until it is read.
         """
+        if any(isinstance(of, tuple) for _, of in self.cameras):  # heads that learn to see
+            from tandem.networks.heads import shifted
+
+            batch = shifted(batch, jax.random.fold_in(state.key, 2))
         state, infos = jax.lax.scan(self.update_critic, state, batch, unroll=self.config.cta_ratio <= UNROLLED)
         info = {name: values.max() if name == "critic/q_max" else values.mean() for name, values in infos.items()}
         last = jax.tree.map(lambda array: array[-1], batch)

@@ -21,13 +21,18 @@ from tandem.networks.mlp import TanhGaussian
 from tandem.types import Spec
 
 if TYPE_CHECKING:
-    from tandem.networks.heads import Seeing
+    from tandem.networks.heads import Cameras, Seeing
 
 
 def agent_for(config: SACConfig, spec: Spec) -> SAC:
     """The agent for a task; discrete parts of its action are learned by a grasp critic, features of cameras by heads."""
     layout, numbers = ActionLayout.of(spec), Layout(spec).size
-    cameras = tuple((name, entry.size) for name, entry in sorted(spec.observation.items()) if entry.role == "features")
+    cameras: Cameras = ()
+    seen = {name: entry.shape for name, entry in sorted(spec.observation.items()) if entry.role == "features"}
+    if seen:
+        from tandem.networks.heads import head_input  # only those with cameras need it
+
+        cameras = tuple((name, head_input(shape)) for name, shape in seen.items())
     if layout.all_continuous:
         return SAC(config, numbers, spec.action_dim, spec.return_range, cameras=cameras)
     from tandem.agents.grasp import GraspCritic

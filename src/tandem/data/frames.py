@@ -1,10 +1,11 @@
-"""Each frame once: pictures in a file of steps, features in memory.
+"""Each frame once: pictures and features in a file of steps, features in memory.
 
 An observation and the one that follows a step show the same world twice: what a step led to is where the next one begins. Stored with
 every step, each picture would be there twice.
 
-`FrameTable`: pictures in a journal. A table `frames` holds each picture under a hash of its bytes, compressed without loss (PNG), and a
+`FrameTable`: pictures in a journal. A table `frames` holds each picture under a hash of its bytes, compressed without loss, and a
 step's record holds the hash in the picture's place. A step still says itself what it led to; nothing is guessed from its neighbours.
+`seen.py` does the same for the steps of a run, which hold features beside their pictures.
 
 `FrameStore`: features in a replay buffer. A row holds two places, for its observation and for the next one. If the next one of the step
 before is equal to this observation, number by number, both rows hold the same place. A place is free again when no row holds it.
@@ -19,6 +20,7 @@ import sqlite3
 import zlib
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -29,10 +31,31 @@ from tandem.types import Entry, Observation, Spec, Transition
 
 DIGEST = 16
 """Bytes of the hash that stands for a picture."""
+CODECS = ("zlib", "png")
 _PNG_CHANNELS = (1, 3, 4)
-_LEVEL = 6
+_LEVEL = 4
+_PLAIN = 3
+"""A picture that zlib makes smaller than one part in so many is plain, as drawn ones are; the noise of a sensor is left to PNG."""
 _RECENT = 64
 """Pictures that stay decoded: those of the step before are those of this one."""
+
+
+class Packed(NamedTuple):
+    """A compressed picture."""
+
+    codec: str
+    record: bytes
+
+
+class Parted(NamedTuple):
+    """A step on its way into a journal."""
+
+    whole: Transition
+    """As it is learned from, and judged (`validation.py`)."""
+    slim: Transition
+    """As it is stored: hashes in the place of frames."""
+    problem: str = ""
+    """Why it cannot be stored; empty if it can."""
 
 
 def pictures_of(spec: Spec) -> dict[str, Entry]:
@@ -48,33 +71,32 @@ class FrameTable:
         self._waiting: dict[bytes, np.ndarray] = {}
         """Pictures of steps that are about to be stored."""
 
-    def taken_out(self, step: Transition) -> Transition:
+    def parted(self, step: Transition, connection: sqlite3.Connection) -> Parted:
         """The step with hashes in the place of its pictures, which wait for `store`. What is no such picture stays, to be rejected."""
         observation, following = (self._without(entries) for entries in (step.observation, step.next_observation))
-        return dataclasses.replace(step, observation=observation, next_observation=following)
+        return Parted(step, dataclasses.replace(step, observation=observation, next_observation=following))
 
     def _without(self, observation: Observation) -> Observation:
         slim = dict(observation)
         for name, entry in self._entries.items():
             picture = observation.get(name)
             if picture is not None and picture.shape == entry.shape and picture.dtype == np.uint8:
-                digest = hashlib.blake2b(picture.tobytes(), digest_size=DIGEST).digest()
+                digest = digest_of(picture)
                 self._waiting[digest] = picture
                 slim[name] = np.frombuffer(digest, np.uint8)
         return slim
 
     def store(self, connection: sqlite3.Connection) -> None:
         """Write the pictures that wait, inside of the transaction of their steps; those that are there already stay as they are."""
-        waiting, self._waiting = self._waiting, {}
-        connection.execute(CREATE_FRAMES)
-        known = {digest for digest in waiting if connection.execute("SELECT 1 FROM frames WHERE digest = ?", (digest,)).fetchone()}
-        rows = [(digest, *compressed(picture)) for digest, picture in waiting.items() if digest not in known]
-        connection.executemany("INSERT OR IGNORE INTO frames VALUES (?, ?, ?)", rows)
+        store_pictures(self._waiting, connection)
+        self._waiting = {}
 
     def put_back(self, step: Transition, connection: sqlite3.Connection) -> Transition:
         """The step with its pictures. Two steps that share a picture share the array."""
         observation, following = (self._with(entries, connection) for entries in (step.observation, step.next_observation))
         return dataclasses.replace(step, observation=observation, next_observation=following)
+
+    pictured = put_back
 
     def _with(self, observation: Observation, connection: sqlite3.Connection) -> Observation:
         names = [name for name in self._entries if name in observation and observation[name].shape == (DIGEST,)]
@@ -83,32 +105,55 @@ class FrameTable:
     def _picture(self, digest: bytes, entry: Entry, connection: sqlite3.Connection) -> np.ndarray:
         found = self._recent.get(digest)
         if found is None:
-            row = connection.execute("SELECT codec, record FROM frames WHERE digest = ?", (digest,)).fetchone()
-            if row is None:
-                raise CodecError("a picture of this step is missing")
-            codec, record = row
-            found = decompressed(codec, record, entry.shape)
-            if hashlib.blake2b(found.tobytes(), digest_size=DIGEST).digest() != digest:
-                raise CodecError("a picture of this step has other bytes than were stored")
-            self._recent[digest] = found
+            found = self._recent[digest] = stored_picture(digest, entry.shape, connection)
             while len(self._recent) > _RECENT:
                 self._recent.popitem(last=False)
         return found
 
 
-def compressed(picture: np.ndarray) -> tuple[str, bytes]:
-    """Codec and bytes, without loss."""
-    if picture.shape[2] not in _PNG_CHANNELS:
-        return "zlib", zlib.compress(np.ascontiguousarray(picture).tobytes(), _LEVEL)
+def digest_of(array: np.ndarray) -> bytes:
+    """The hash under which it is stored."""
+    return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=DIGEST).digest()
+
+
+def store_pictures(pictures: Mapping[bytes, np.ndarray | Packed], connection: sqlite3.Connection) -> None:
+    """Write pictures under their hashes. One that is there already stays, and is not compressed again."""
+    connection.execute(CREATE_FRAMES)
+    for digest, picture in pictures.items():
+        if connection.execute("SELECT 1 FROM frames WHERE digest = ?", (digest,)).fetchone() is None:
+            packed = compressed(picture) if isinstance(picture, np.ndarray) else picture
+            connection.execute("INSERT INTO frames VALUES (?, ?, ?)", (digest, *packed))
+
+
+def stored_picture(digest: bytes, shape: tuple[int, ...], connection: sqlite3.Connection) -> np.ndarray:
+    row = connection.execute("SELECT codec, record FROM frames WHERE digest = ?", (digest,)).fetchone()
+    if row is None:
+        raise CodecError("a picture of this step is missing")
+    codec, record = row
+    found = decompressed(codec, record, shape)
+    if digest_of(found) != digest:
+        raise CodecError("a picture of this step has other bytes than were stored")
+    return found
+
+
+def compressed(picture: np.ndarray) -> Packed:
+    """Without loss. Drawn pictures are smallest and fastest with zlib, those of a sensor as PNG, which filters its noise."""
+    plain = zlib.compress(np.ascontiguousarray(picture).data, _LEVEL)
+    if _PLAIN * len(plain) < picture.nbytes or picture.shape[2] not in _PNG_CHANNELS:
+        return Packed("zlib", plain)
     buffer = io.BytesIO()
-    Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture).save(buffer, "PNG", compress_level=_LEVEL)
-    return "png", buffer.getvalue()
+    image = Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture)
+    image.save(buffer, "PNG", compress_level=1, compress_type=zlib.Z_RLE)
+    return Packed("png", buffer.getvalue()) if len(buffer.getvalue()) < len(plain) else Packed("zlib", plain)
 
 
 def decompressed(codec: str, record: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    """The picture. Neither codec makes more bytes than the shape has, whatever the record says."""
     try:
         if codec == "png":
             with Image.open(io.BytesIO(record), formats=("PNG",)) as image:
+                if image.size != (shape[1], shape[0]):
+                    raise ValueError(f"it is {image.size[1]} x {image.size[0]} pixels and not {shape[0]} x {shape[1]}")
                 picture = np.asarray(image, np.uint8)
         else:
             size = int(np.prod(shape, dtype=int))

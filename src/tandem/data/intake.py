@@ -1,4 +1,4 @@
-"""Packed steps, as they come over a link: stored in a journal byte for byte as they were sent.
+"""Packed steps, as they come over a link: stored in a journal byte for byte as they were sent, but for the frames that they bring along.
 
 A step that is not sound costs itself alone: it is kept as rejected with the reason, and with its bytes if it cannot be read.
 """
@@ -42,6 +42,8 @@ class Intake:
             return source, seq, place.episode, place.step, "accepted", None, record
         try:
             transition = unpack_transition(record, source, seq)
+            if self._journal.frames is not None:
+                return self._journal.row(transition)
             return row_of(transition, self._validator.reason(transition), record)
         except CodecError as problem:
             return self.quarantined.row(source, seq, str(problem), record)

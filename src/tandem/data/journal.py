@@ -9,6 +9,7 @@
                                   read only so much that a client that sends nonsense does not fill the disk (`quarantine.py`)
     discarded   source, episode   episodes that a person discarded: their steps are kept, but no longer trained on
     frames  digest, codec, record pictures of the steps, each once, where a task has any (`frames.py`)
+    features    digest, camera, record      what a run made of its pictures, each once (`seen.py`)
 
 One process writes while others read. A journal that is being written has two companions
 (`-wal`, `-shm`); `finish` merges them, so that copying one file copies everything.
@@ -36,6 +37,7 @@ from tandem.types import Spec, Transition
 
 if TYPE_CHECKING:
     from tandem.data.frames import FrameTable
+    from tandem.data.seen import FeatureTable
 
 _PAGE_OF_ROWS = 1000
 Row = tuple[Any, ...]
@@ -52,23 +54,29 @@ class Journal(JournalQuestions):
     def __init__(self, path: Path, connection: sqlite3.Connection, spec: Spec, created: str, attributes: Mapping[str, Any]) -> None:
         super().__init__(path, connection, spec, created, attributes)
         self._validator = Validator(spec)
-        self._frames: FrameTable | None = None
-        if any(entry.role == "image" for entry in spec.observation.values()):
-            from tandem.data.frames import FrameTable  # only tasks with pictures need it
+        self.frames: FrameTable | FeatureTable | None = None
+        """What stores the frames of the steps; None in a journal of a task without cameras."""
+        self.pictured = False
+        """Read the steps of a run with its pictures in the place of features."""
+        roles = {entry.role for entry in spec.observation.values()}
+        if roles & {"image", "features"}:  # only tasks with cameras need these
+            from tandem.data.frames import FrameTable
+            from tandem.data.seen import FeatureTable
 
-            self._frames = FrameTable(spec)
+            self.frames = FeatureTable(spec) if "features" in roles else FrameTable(spec)
 
     def append(self, transitions: Iterable[Transition]) -> int:
         """Store these steps in one transaction; returns how many were new. A step known already is not stored again."""
-        return self.insert([self._row(transition) for transition in transitions])
+        return self.insert([self.row(transition) for transition in transitions])
 
     def insert(self, rows: list[Row]) -> int:
         """Store these rows in one transaction; returns how many were new."""
 
-        def change(connection: sqlite3.Connection) -> None:
-            connection.executemany(_INSERT, rows)
-            if self._frames is not None:
-                self._frames.store(connection)
+        def change(connection: sqlite3.Connection) -> int:
+            new = connection.executemany(_INSERT, rows).rowcount
+            if self.frames is not None:
+                self.frames.store(connection)
+            return new
 
         return self._change(change) if rows else 0
 
@@ -96,36 +104,39 @@ class Journal(JournalQuestions):
             after_ord, left = rows[-1][0], left - len(rows)
 
     def forget_after(self, ord: int) -> int:
-        """Remove the steps after a bookmark, for a simulation that restarts there; returns how many."""
-        return self._change(lambda connection: connection.execute("DELETE FROM steps WHERE ord > ?", (ord,)))
+        """Remove the steps after a bookmark, for a simulation that restarts there; returns how many. Frames stay: they come again."""
+        return self._change(lambda connection: connection.execute("DELETE FROM steps WHERE ord > ?", (ord,)).rowcount)
 
     def discard(self, episodes: Iterable[tuple[str, int]]) -> int:
         """Discard episodes, by source and number; returns how many were not discarded before. Their steps stay in the file."""
         rows = list(episodes)
 
-        def change(connection: sqlite3.Connection) -> None:
+        def change(connection: sqlite3.Connection) -> int:
             connection.execute(CREATE_DISCARDED)
-            connection.executemany("INSERT OR IGNORE INTO discarded VALUES (?, ?)", rows)
+            return connection.executemany("INSERT OR IGNORE INTO discarded VALUES (?, ?)", rows).rowcount
 
         return self._change(change) if rows else 0
 
-    def _row(self, transition: Transition) -> Row:
+    def row(self, transition: Transition) -> Row:
+        """The columns of a step. Its frames wait for the transaction that stores it."""
         require_name(transition.source, transition.seq)
+        whole, slim, reason = transition, transition, ""
+        if self.frames is not None:
+            whole, slim, reason = self.frames.parted(transition, self._connection)
         try:
-            slim = transition if self._frames is None else self._frames.taken_out(transition)
-            record, reason = pack_transition(slim), self._validator.reason(transition)
+            record, reason = pack_transition(slim), reason or self._validator.reason(whole)
         except CodecError as problem:
             record, reason = b"", str(problem)
         return row_of(transition, reason, record)
 
-    def _change(self, change: Callable[[sqlite3.Connection], object]) -> int:
-        """Apply a change in one transaction, or not at all; returns how many rows it touched."""
+    def _change(self, change: Callable[[sqlite3.Connection], int]) -> int:
+        """Apply a change in one transaction, or not at all; returns how many rows it changed."""
         connection = self._connection
-        before = connection.total_changes
         try:
             connection.execute("BEGIN IMMEDIATE")
-            change(connection)
+            changed = change(connection)
             connection.execute("COMMIT")
+            return changed
         except BaseException as problem:
             if connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):  # report the first error
@@ -133,7 +144,6 @@ class Journal(JournalQuestions):
             if isinstance(problem, sqlite3.Error):
                 raise storage_error(problem, self.path) from problem
             raise
-        return connection.total_changes - before
 
     def _rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[Any]:
         try:
@@ -144,7 +154,9 @@ class Journal(JournalQuestions):
     def _decoded(self, number: int, source: str, seq: int, record: bytes) -> Transition:
         try:
             step = unpack_transition(record, source, seq)
-            return step if self._frames is None else self._frames.put_back(step, self._connection)
+            if self.frames is None:
+                return step
+            return (self.frames.pictured if self.pictured else self.frames.put_back)(step, self._connection)
         except CodecError as problem:
             raise FileUnreadable(f"{self.path}: row {number} is damaged ({problem}). Restore the file from a copy.") from None
 

@@ -25,6 +25,8 @@ APPLICATION_ID = int.from_bytes(b"TNDM", "big")
 _MAGIC = b"SQLite format 3\x00"
 _WAIT_FOR_LOCK_S = 10.0
 _UNREADABLE = tuple(f"SQLITE_{name}" for name in ("CORRUPT", "NOTADB", "CANTOPEN", "IOERR", "ERROR", "PERM", "AUTH", "INTERRUPT"))
+_FRAME_PAGE = 2**15
+"""Bytes of a page in a file with frames: of 4 kB, SQLite's own, frames of 2 to 4 kB would leave half empty."""
 _OPENING_S = 5.0
 """To read the meta data; it takes milliseconds."""
 
@@ -47,6 +49,11 @@ CREATE_DISCARDED = _SCHEMA.strip().split(";\n")[-1].removesuffix(";")
 """The last statement of the schema: older journals get this table with their first discarded episode."""
 CREATE_FRAMES = "CREATE TABLE IF NOT EXISTS frames (digest BLOB PRIMARY KEY, codec TEXT NOT NULL, record BLOB NOT NULL)"
 """Only journals of tasks with pictures have this table (`frames.py`). Without row numbers every picture would take whole pages."""
+
+CREATE_FEATURES = (
+    "CREATE TABLE IF NOT EXISTS features (digest BLOB NOT NULL, camera TEXT NOT NULL, record BLOB NOT NULL, PRIMARY KEY (digest, camera))"
+)
+"""Only journals of runs with cameras have this table (`seen.py`)."""
 
 
 class Meta(NamedTuple):
@@ -84,7 +91,8 @@ class JournalFile(ABC):
         try:
             connection = connect(path, read_only=False)
             try:
-                write_schema(connection, meta, live, durability)
+                seen = any(entry.role in ("image", "features") for entry in spec.observation.values())
+                write_schema(connection, meta, live, durability, _FRAME_PAGE if seen else None)
             except BaseException:
                 connection.close()
                 raise
@@ -186,7 +194,11 @@ def connect(path: Path, read_only: bool) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=_WAIT_FOR_LOCK_S, isolation_level=None, check_same_thread=False)
 
 
-def write_schema(connection: sqlite3.Connection, meta: Mapping[str, str], live: bool, durability: Durability) -> None:
+def write_schema(
+    connection: sqlite3.Connection, meta: Mapping[str, str], live: bool, durability: Durability, page_bytes: int | None = None
+) -> None:
+    if page_bytes is not None:
+        connection.execute(f"PRAGMA page_size = {page_bytes}")
     if live:
         connection.execute("PRAGMA journal_mode = WAL")  # readers and the writer do not block each other
     set_durability(connection, durability)
@@ -229,7 +241,7 @@ def read_meta(connection: sqlite3.Connection, path: Path) -> Meta:
 def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
     """Only the tables of a journal, word for word. A view or a trigger is a program: a hostile one may never end."""
     connection.execute("PRAGMA trusted_schema = OFF")
-    known = {_words(statement) for statement in (*_SCHEMA.split(";\n"), CREATE_FRAMES)}
+    known = {_words(statement) for statement in (*_SCHEMA.split(";\n"), CREATE_FRAMES, CREATE_FEATURES)}
     for kind, name, statement in connection.execute("SELECT type, name, sql FROM sqlite_master LIMIT 100"):
         if not str(name).startswith("sqlite_") and _words(str(statement)) not in known:
             raise FileUnreadable(

@@ -163,10 +163,23 @@ def _latin1(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
+def _of_jax(function: Any, arguments: Any, state: Any, *_: Any) -> Array:
+    """How JAX pickles an array of its own: as the call that makes NumPy's, and its state."""
+    made = function.call(*arguments) if isinstance(function, _Function) and isinstance(arguments, tuple) else None
+    if not isinstance(made, Array):
+        raise pickle.UnpicklingError("an array of JAX without NumPy's numbers")
+    if state is not None:
+        _, shape, dtype, fortran, raw = state
+        made.set(raw, dtype, shape, "F" if fortran else "C")
+    return made
+
+
 _FUNCTIONS = {
     ("numpy", "dtype"): _Function(_Dtype),
     ("numpy", "ndarray"): _Function(lambda *_: Array()),
     ("collections", "OrderedDict"): _Function(dict),
+    ("flax.core.frozen_dict", "FrozenDict"): _Function(dict),
+    ("jax._src.array", "_reconstruct_array"): _Function(_of_jax),
     # How protocols before 3 spell bytes.
     ("_codecs", "encode"): _Function(_latin1),
     ("__builtin__", "bytes"): _Function(lambda: b""),

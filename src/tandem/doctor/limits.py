@@ -97,6 +97,14 @@ CAMERA_BLIND = 0.1
 CAMERA_EPISODES = 5
 CAMERA_SWAPPED = 2.0
 """How many times nearer two cameras are to each other's pictures of the demonstrations than to their own."""
+CAMERA_LATE = 2
+"""Steps by which a picture is behind the robot."""
+CAMERA_LATE_MOST = 6
+CAMERA_LATE_CLEAR = 0.2
+"""How much better its changes agree with the motion of so many steps before (correlation) than with that of the same step."""
+CAMERA_LATE_AGREES = 0.5
+CAMERA_EXPOSED = 0.4
+"""Share of the pixels that are white to the limit."""
 DRIFT = 3.0
 """Standard deviations between the first observations of early and late episodes."""
 FEW_EPISODES = 20

@@ -1335,6 +1335,42 @@ TEXTS: dict[str, Text] = {
             f"最新各步中，超过 {limits.REWARD_FAR:.0%} 的步比 99 % 的训练帧离训练均值更远。",
         ),
     ),
+    "camera_exposed": Text(
+        ("A camera is over-exposed.", "相机过曝。"),
+        (
+            (
+                "camera '{camera}': {white} of its picture is as white as it can be, in {pictures} of the newest pictures",
+                "相机“{camera}”：最新的 {pictures} 幅画面里，{white} 的面积白到极限",
+            ),
+        ),
+        (
+            "The exposure is too long, the light too bright, or it looks into a lamp. Nothing can be told apart in white parts.",
+            "曝光太长、光线太亮，或者正对着灯。白色的地方什么也分辨不出。",
+        ),
+        "tandem play {run}",
+        (
+            f"More than {limits.CAMERA_EXPOSED:.0%} of the pixels of the newest pictures have all channels at 254 or 255.",
+            f"最新画面中超过 {limits.CAMERA_EXPOSED:.0%} 的像素所有通道都是 254 或 255。",
+        ),
+    ),
+    "camera_late": Text(
+        ("The pictures of a camera are late.", "相机的画面滞后。"),
+        (
+            (
+                "camera '{camera}': its picture changes {steps} steps ({ms} ms) after the robot moved (correlation {agrees})",
+                "相机“{camera}”：机器人移动 {steps} 步（{ms} 毫秒）之后画面才变化（相关系数 {agrees}）",
+            ),
+        ),
+        (
+            "Its driver keeps a queue of old pictures, or the pictures take long on the network. The policy acts on what was there before.",
+            "驱动里排着旧的画面，或者画面在网络上走得很慢。策略根据过去的画面动作。",
+        ),
+        "tandem play {run}",
+        (
+            f"The changes of the features agree better with the motion {limits.CAMERA_LATE} to {limits.CAMERA_LATE_MOST} steps before than with that of the same step, by a correlation of {limits.CAMERA_LATE_CLEAR}.",
+            f"特征的变化与 {limits.CAMERA_LATE} 到 {limits.CAMERA_LATE_MOST} 步之前的运动更一致，相关系数比同一步高 {limits.CAMERA_LATE_CLEAR}。",
+        ),
+    ),
     "cameras_swapped": Text(
         ("Two cameras look as if they had been swapped since the demonstrations.", "两台相机看起来在录制演示之后被对调了。"),
         (

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tandem.envs.framing import Framer, Framing, framed, framer, read_framings
 from tandem.errors import ConfigError
 from tandem.types import Continuous, Entry, Spec
 
@@ -55,20 +56,31 @@ class Declaration:
     action_scales: tuple[float, ...] = ()
     """What the full deflection of each axis does, in its unit. Without it: half the width of the action space, taken in that unit."""
     cameras: tuple[str, ...] = ()
-    """Observation entries that are pictures: (height, width, channels) uint8."""
+    """Observation entries that are pictures: three axes of uint8, channels first or last."""
+    pictures: Mapping[str, Framing] = field(default_factory=dict)
+    """Per camera: what part of its pictures is learned from, at which size (`framing.py`)."""
 
     def over(self, other: Declaration) -> Declaration:
         """This one's word where it has one, else the other's; scales entry by entry."""
         mine = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         said = {name: value for name, value in mine.items() if value}
-        return dataclasses.replace(other, **{**said, "scales": {**other.scales, **self.scales}})
+        tables = {"scales": {**other.scales, **self.scales}, "pictures": {**other.pictures, **self.pictures}}
+        return dataclasses.replace(other, **{**said, **tables})
+
+    def framers(self, spec: Spec) -> dict[str, Framer]:
+        """What makes the pictures of the environment those of its spec, by entry; `spec` is what its spaces say."""
+        pictures = {name: entry for name, entry in spec.observation.items() if entry.role == "image"}
+        _known(spec.task, "pictures", self.pictures, pictures)
+        return {name: framer(spec.task, name, entry, self.pictures.get(name, Framing())) for name, entry in pictures.items()}
 
     def applied(self, spec: Spec) -> Spec:
         """The spec with what was declared; a declaration that does not fit it is refused."""
         name = spec.task
         _known(name, "scales", self.scales, spec.observation)
         _known(name, "cameras", self.cameras, spec.observation)
+        framers = self.framers(spec)
         entries = {key: self._entry(name, key, entry) for key, entry in spec.observation.items()}
+        entries |= {key: framed(entries[key], by) for key, by in framers.items()}
         return dataclasses.replace(
             spec,
             observation=entries,
@@ -80,7 +92,8 @@ class Declaration:
 
     def _entry(self, name: str, key: str, entry: Entry) -> Entry:
         if key in self.cameras and (entry.dtype != "uint8" or len(entry.shape) != 3):
-            raise _refused(name, "cameras", f"the entry '{key}' of shape {entry.shape} {entry.dtype}", "(height, width, channels) uint8")
+            expected = "(height, width, channels) uint8, or channels first"
+            raise _refused(name, "cameras", f"the entry '{key}' of shape {entry.shape} {entry.dtype}", expected)
         scale = self.scales.get(key, entry.scale)
         length = entry.shape[-1] if entry.shape else 1
         if isinstance(scale, tuple) and len(scale) != length:
@@ -207,6 +220,7 @@ _READERS: dict[str, Callable[[str, str, Any], Any]] = {
     "action.units": _words,
     "action.scales": _numbers,
     "cameras": _words,
+    "pictures": read_framings,
 }
 """All keys, as they stand in a file, an attribute or the metadata."""
 

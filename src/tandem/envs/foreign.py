@@ -15,7 +15,7 @@ import inspect
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from tandem.envs import foreign_actions
 from tandem.envs.declared import ATTRIBUTE, Declaration, declaration
+from tandem.envs.framing import Framer
 from tandem.envs.physics import GymnasiumPhysics, Physics, camera_names
 from tandem.envs.spaces import action_space, observation_space
 from tandem.envs.task_env import Capabilities, HaltPlan
@@ -85,7 +86,7 @@ def _not_a_box(name: str, key: str, space: gymnasium.Space) -> ConfigError:
     if not isinstance(space, gymnasium.spaces.Dict):
         return ConfigError(problem)
     pictures = [inner for inner, part in space.spaces.items() if part.dtype == np.uint8 and part.shape is not None and len(part.shape) == 3]
-    seen = f" Its entries {', '.join(map(repr, pictures))} are pictures, which are not learned from yet." if pictures else ""
+    seen = f" Its entries {', '.join(map(repr, pictures))} are pictures: beside the others they are learned from." if pictures else ""
     return ConfigError(f"{problem}. It is nested: put its entries beside the others in a wrapper, or leave it out.{seen}")
 
 
@@ -98,16 +99,30 @@ def _kept_dtype(dtype: Any) -> str:
     return "uint8" if dtype == np.uint8 else "float32"  # images stay bytes, all else becomes a number the networks take
 
 
-def _convert(spec: Spec, observation: Any, lead: tuple[int, ...] = ()) -> Observation:
+def _convert(spec: Spec, framers: Mapping[str, Framer], observation: Any, lead: tuple[int, ...] = ()) -> Observation:
     """Named copies (many environments reuse their buffer), in the spec's dtypes; `lead` is (num_envs,) for many."""
     entries = observation if isinstance(observation, dict) else {"state": observation}
     converted = {}
     for name, entry in spec.observation.items():
         if name not in entries:
             raise ConfigError(f"environment '{spec.task}' declares the observation entry '{name}' and handed out only {sorted(entries)}")
+        if name in framers:
+            converted[name] = _picture(spec.task, name, framers[name], entries[name], lead)
+            continue
         converted[name] = values = np.array(entries[name], entry.dtype)
         _require(spec.task, f"the observation '{name}'", values, (*lead, *entry.shape))
     return converted
+
+
+def _picture(task: str, name: str, by: Framer, given: Any, lead: tuple[int, ...]) -> np.ndarray:
+    values = np.asarray(given)
+    _require(task, f"the picture '{name}'", values, (*lead, *by.taken))
+    if values.dtype != np.uint8:
+        raise ConfigError(
+            f"environment '{task}' declares the picture '{name}' as uint8 and handed out {values.dtype}: as bytes its values would be "
+            f"wrong. Hand out numbers from 0 to 255 as uint8."
+        )
+    return by(values)
 
 
 def _require(name: str, what: str, value: Any, shape: tuple[int, ...]) -> None:
@@ -232,7 +247,9 @@ class GymnasiumEnv:
         first = envs[0]
         self._envs, self.num_envs = list(envs), len(envs)
         self._declared = declaration_of(name, first)
-        self.spec: Spec = self._declared.applied(spec_of(name, first, first.observation_space, first.action_space))
+        given = spec_of(name, first, first.observation_space, first.action_space)
+        self.spec: Spec = self._declared.applied(given)
+        self._framers = self._declared.framers(given)
         self._space, self._layout = first.action_space, ActionLayout.of(self.spec)
         self._halts = _halts_of(envs)
         model = _mujoco_of(first)
@@ -307,7 +324,7 @@ class GymnasiumEnv:
 
     def _keep(self, row: int, observation: Any) -> None:
         """Copied at once: the next reset, or another row, may write to the same buffer."""
-        for key, values in _convert(self.spec, observation).items():
+        for key, values in _convert(self.spec, self._framers, observation).items():
             self._last[key][row] = values
 
     def _seen(self) -> Observation:
@@ -437,7 +454,8 @@ class ForeignBatch(VectorEnv):
         self.rows = inner = _make_rows(name, num_envs)
         first = inner.envs[0].unwrapped if isinstance(inner, SyncVectorEnv) else inner
         self._declared = declaration_of(name, first)
-        self.task_spec = self._declared.applied(spec_of(name, inner, inner.single_observation_space, inner.single_action_space))
+        given = spec_of(name, inner, inner.single_observation_space, inner.single_action_space)
+        self.task_spec, self._framers = self._declared.applied(given), self._declared.framers(given)
         self.symmetry: Symmetry | None = getattr(first, "symmetry", None)
         """Its own, where it declares one."""
         self.num_envs = num_envs
@@ -481,7 +499,7 @@ class ForeignBatch(VectorEnv):
         return observation, np.array(reward, float), terminated, truncated, reported
 
     def _converted(self, observation: Any) -> Observation:
-        return _convert(self.task_spec, observation, (self.num_envs,))
+        return _convert(self.task_spec, self._framers, observation, (self.num_envs,))
 
     def _final(self, info: dict[str, Any], row: int) -> Observation:
         """What the last step of an episode led to, whether given as one observation of all rows or as one for each."""
@@ -491,7 +509,8 @@ class ForeignBatch(VectorEnv):
                 f"environment '{self.task_spec.task}' ended an episode in row {row} without info['final_obs']. Likely cause: it steps its "
                 f"rows by itself and does not keep what the last step led to, which has a value when time runs out."
             )
-        return _convert(self.task_spec, {name: part[row] for name, part in final.items()} if isinstance(final, dict) else final[row])
+        of_row = {name: part[row] for name, part in final.items()} if isinstance(final, dict) else final[row]
+        return _convert(self.task_spec, self._framers, of_row)
 
     def set_elapsed(self, steps: np.ndarray) -> None:
         raise ConfigError(

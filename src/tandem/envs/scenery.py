@@ -28,10 +28,12 @@ _TYPES = {0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 
 class Scenery:
     """Row 0 of an environment, as shapes and poses."""
 
-    def __init__(self, env: TaskEnv, axes: Sequence[str], camera: str | None = None) -> None:
+    def __init__(self, env: TaskEnv, axes: Sequence[str], camera: str | None = None, further: Sequence[str] = ()) -> None:
+        """`camera`: where to look from at first. `further`: cameras that can be looked through beside the environment's own."""
         self._axes, self._control_hz, self._camera = list(axes), env.spec.control_hz, camera
         self._physics = env.physics()
-        self._cameras = [OWN_PICTURE] if self._physics is None and env.capabilities.renders else list(env.capabilities.cameras)
+        own = [OWN_PICTURE] if self._physics is None and env.capabilities.renders else list(env.capabilities.cameras)
+        self._cameras = [*(name for name in further if name not in own), *own]
 
     def description(self) -> dict[str, Any]:
         """As `link.messages.Scene` carries it: bodies by name, geoms in the frames of their bodies, a good place to look from."""

@@ -67,6 +67,8 @@ class ActorClient:
         """Records that wait for room on the disk, and how many of them are steps."""
         self._group_bytes = 0
         """The largest group that was sent so far."""
+        self.pack: Callable[[Transition], bytes] = pack_transition
+        """Makes a step bytes; with cameras each picture travels once (`data.seen.FrameSender`)."""
         self._link = LinkThread(spec, config, self.source, self._state, say, wall)
 
     @property
@@ -93,7 +95,7 @@ class ActorClient:
 
     def send(self, transitions: Sequence[Transition]) -> None:
         """Write steps to this machine's disk, from where they are sent to the hub. Never waits for the network."""
-        records = [Record(step.source, int(step.seq), pack_transition(step)) for step in transitions]
+        records = [Record(step.source, int(step.seq), self.pack(step)) for step in transitions]
         for source, seq, _ in records:
             if not 0 < len(source) <= MAX_NAME or not 0 <= seq < COUNT_LIMIT:
                 raise ValueError(f"a step needs a source of 1 to {MAX_NAME} characters and a seq from 0; got {source!r}, {seq}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -87,8 +88,10 @@ def disk_reserve(folder: Path, megabytes: float) -> int:
 
 
 def record_limit(spec: Spec) -> int:
-    """Bytes that a packed step may have. A valid one holds two observations and an action; an invalid one must still fit."""
+    """Bytes that a packed step may have. A valid one holds two observations, with their pictures, and an action; an invalid one must
+    still fit."""
     one = sum(entry.size * np.dtype(entry.dtype).itemsize for entry in spec.observation.values())
+    one += sum(math.prod(entry.picture) for entry in spec.observation.values() if entry.picture)
     needed = 2 * one + spec.action_dim * 8 + 4096
     if needed > MAX_FRAME // 2:
         raise ConfigError(f"a step of '{spec.task}' has {needed} bytes; the link takes at most {MAX_FRAME // 2}. Use smaller images.")

@@ -1,6 +1,10 @@
-"""What is learned of a camera: a small head on the features of a frozen encoder.
+"""What is learned of a camera: a small head on the features of a frozen encoder, or a convolutional one on the picture itself.
 
     features (8, 8, 32) int8 ─► Dense 64 ─► LayerNorm ─► tanh ─► beside the vector of the other entries
+    picture (64, 64, 3) int8 ─► 4 convolutions of 3 x 3, 32 channels, strides 2 2 2 1 ─► Dense 64 ─► ... as above
+
+Where a head learns to see (`--encoder end-to-end`), the pictures of a batch are shifted at random by a few pixels: without that it
+learns them by heart (Kostrikov et al. 2020).
 
 The critic's loss trains the heads, and nothing else does: the actor sees through the same heads, but its loss stops there (Yarats et
 al. 2021). There is no target copy of them. Dense layers are what a CPU is fast at.
@@ -8,6 +12,7 @@ al. 2021). There is no target copy of them. Dense layers are what a CPU is fast 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +21,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from tandem.networks.encoders import FEATURE_SCALE
+from tandem.networks.encoders import COLOURS, FEATURE_SCALE
 from tandem.networks.mlp import Dense, LayerNorm
+from tandem.types import Batch
 
 UNITS = 64
 """Numbers that a head makes of a picture."""
-Cameras = tuple[tuple[str, int], ...]
-"""Name and number of features of each camera."""
+Cameras = tuple[tuple[str, int | tuple[int, int, int]], ...]
+"""Name and number of features of each camera; where they are a picture, its shape."""
+STRIDES, CHANNELS = (2, 2, 2, 1), 32
+SHIFT = 3
+"""Pixels, of a picture at half its size, by which those of a batch are shifted at most."""
 
 
 class Head(eqx.Module):
@@ -40,13 +49,65 @@ class Head(eqx.Module):
         return jnp.tanh(self.norm(self.dense(x)))
 
 
+class Conv(eqx.Module):
+    """3 x 3, with the padding SAME."""
+
+    weight: Array  # (3, 3, inputs, outputs)
+    bias: Array  # (outputs,)
+
+    def __init__(self, key: Array, inputs: int, outputs: int):
+        self.weight = jax.nn.initializers.he_normal()(key, (3, 3, inputs, outputs))
+        self.bias = jnp.zeros(outputs)
+
+    def __call__(self, x: Array, stride: int) -> Array:
+        order = ("NHWC", "HWIO", "NHWC")
+        return jax.lax.conv_general_dilated(x, self.weight, (stride, stride), "SAME", dimension_numbers=order) + self.bias
+
+
+class ConvHead(eqx.Module):
+    """Pictures `(batch, height, width, 3)` to `(batch, UNITS)`."""
+
+    convs: tuple[Conv, ...]
+    dense: Dense
+    norm: LayerNorm
+
+    def __init__(self, key: Array, picture: tuple[int, int, int]):
+        height, width, colours = picture
+        *keys, last = jax.random.split(key, len(STRIDES) + 1)
+        self.convs = tuple(Conv(each, CHANNELS if number else colours, CHANNELS) for number, each in enumerate(keys))
+        smaller = math.prod(STRIDES)
+        self.dense = Dense(last, math.ceil(height / smaller) * math.ceil(width / smaller) * CHANNELS, UNITS)
+        self.norm = LayerNorm(UNITS)
+
+    def __call__(self, features: Array) -> Array:
+        x = jnp.asarray(features).astype(jnp.float32) / FEATURE_SCALE
+        for conv, stride in zip(self.convs, STRIDES, strict=True):
+            x = jax.nn.relu(conv(x, stride))
+        return jnp.tanh(self.norm(self.dense(jnp.reshape(x, (x.shape[0], -1)))))
+
+
+def shifted(batch: Batch, key: Array) -> Batch:
+    """The batch `(updates, size, ...)` with every picture shifted on its own; the edge is repeated where nothing was seen."""
+
+    def shift(pictures: Any, key: Array) -> Array:
+        flat = jnp.reshape(jnp.asarray(pictures), (-1, *pictures.shape[-3:]))
+        padded = jnp.pad(flat, ((0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT), (0, 0)), mode="edge")
+        starts = jax.random.randint(key, (flat.shape[0], 2), 0, 2 * SHIFT + 1)
+        cut = jax.vmap(lambda picture, start: jax.lax.dynamic_slice(picture, (start[0], start[1], 0), flat.shape[1:]))
+        return jnp.reshape(cut(padded, starts), pictures.shape)
+
+    keys = iter(jax.random.split(key, 2 * len(batch.raw)))
+    now = {name: shift(batch.raw[name], next(keys)) for name in sorted(batch.raw)}
+    return batch._replace(raw=now, next_raw={name: shift(batch.next_raw[name], next(keys)) for name in sorted(batch.next_raw)})
+
+
 class Seeing(eqx.Module):
     """A network with eyes: `see` makes its input, `values` is the network."""
 
-    heads: dict[str, Head]
+    heads: dict[str, Head | ConvHead]
     values: Any
 
-    def __init__(self, heads: dict[str, Head], values: Any):
+    def __init__(self, heads: dict[str, Head | ConvHead], values: Any):
         self.heads, self.values = heads, values
 
     def with_values(self, values: Any) -> Seeing:
@@ -61,6 +122,11 @@ class Seeing(eqx.Module):
         return self.values(x, key)
 
 
-def new_heads(key: Array, cameras: Cameras) -> dict[str, Head]:
+def head_input(shape: tuple[int, ...]) -> int | tuple[int, int, int]:
+    """What a head is made for, by the shape of a camera's features."""
+    return (shape[0], shape[1], COLOURS) if shape[2] == COLOURS else math.prod(shape)
+
+
+def new_heads(key: Array, cameras: Cameras) -> dict[str, Head | ConvHead]:
     keys = jax.random.split(key, len(cameras))
-    return {name: Head(each, features) for each, (name, features) in zip(keys, cameras, strict=True)}
+    return {name: Head(each, of) if isinstance(of, int) else ConvHead(each, of) for each, (name, of) in zip(keys, cameras, strict=True)}

@@ -93,8 +93,11 @@ def policy_graph(snapshot: PolicySnapshot, spec: Spec, metadata: Mapping[str, st
         raise ConfigError(
             f"task '{spec.task}' has an observation entry '{taken[0]}', which is a reserved name in the file: rename the entry"
         )
-    inputs = [helper.make_tensor_value_info(name, number, ["batch", *spec.observation[name].shape]) for name in names]
-    for name in cameras:
+    pictures = [*cameras, *(name for name in names if spec.observation[name].picture)]
+    inputs = [
+        helper.make_tensor_value_info(name, number, ["batch", *spec.observation[name].shape]) for name in names if name not in pictures
+    ]
+    for name in pictures:
         inputs.append(helper.make_tensor_value_info(name, onnx.TensorProto.UINT8, ["batch", *spec.observation[name].picture]))
     sizes: dict[str, int] = {name: spec.action_dim for name in OUTPUTS}
     sizes["mean"] = sizes["std"] = parameters["mean/weight"].shape[1]
@@ -167,7 +170,7 @@ def _seen(graph: Graph, parameters: Parameters, spec: Spec, squash: str) -> str:
     """From named entries to the input of the first layer: concatenated, scaled, and clipped or normalised."""
     layout, names = Layout(spec), input_names(parameters, spec)
     columns, there = _columns(parameters, layout), layout.columns(names)
-    flat = [graph.node("Flatten", name, axis=1) for name in names]
+    flat = [graph.node("Flatten", _entry(graph, parameters, spec, name), axis=1) for name in names]
     x = graph.node("Concat", *flat, axis=1) if len(flat) > 1 else flat[0]
     if not np.array_equal(columns, there):  # a part of an entry, or another order
         places = np.array([int(np.flatnonzero(there == column)[0]) for column in columns], np.int64)
@@ -181,6 +184,15 @@ def _seen(graph: Graph, parameters: Parameters, spec: Spec, squash: str) -> str:
     x = graph.node("Div", x, graph.number("normaliser/std", parameters["normaliser/std"]))
     clip = float(parameters["normaliser/clip"])
     return graph.clip(x, "normaliser/clip", -clip, clip) if np.isfinite(clip) else x
+
+
+def _entry(graph: Graph, parameters: Parameters, spec: Spec, name: str) -> str:
+    """An entry as the policy takes it: numbers, or what PPO makes of a picture."""
+    if not spec.observation[name].picture:
+        return name
+    from tandem.networks.encoders.encoder import Encoder, add_encoder  # only policies with cameras need it
+
+    return add_encoder(graph, name, Encoder.from_arrays(parameters))
 
 
 def _recurrent(graph: Graph, parameters: Parameters, h: str) -> str:

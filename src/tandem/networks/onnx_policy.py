@@ -23,8 +23,9 @@ MAX_CHANNELS, MAX_SIDE = 1024, 2048
 """Channels of a convolution, and pixels of a picture's side."""
 OPSETS = range(13, OPSET + 1)
 OPERATORS = {
-    "Add", "ArgMax", "Cast", "Clip", "Concat", "Conv", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm", "LayerNormalization",
-    "MatMul", "Mul", "Relu", "Round", "Shape", "Sigmoid", "Slice", "Softplus", "Sqrt", "Sub", "Tanh", "Transpose",
+    "Add", "ArgMax", "AveragePool", "Cast", "Clip", "Concat", "Conv", "Div", "Elu", "Exp", "Expand", "Flatten", "Gather", "Gemm",
+    "InstanceNormalization", "LayerNormalization", "MatMul", "MaxPool", "Mul", "Relu", "Reshape", "Round", "Shape", "Sigmoid", "Slice",
+    "Softplus", "Sqrt", "Sub", "Tanh", "Transpose",
 }  # fmt: skip
 """All operators of an exported policy: no loops, no files, no extensions of a runtime."""
 _SQUASH: dict[str, Callable[[np.ndarray], np.ndarray]] = {"tanh": np.tanh, "clip": lambda x: np.clip(x, -1, 1)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -47,8 +47,8 @@ class CloneArgs:
     config: tyro.conf.OmitArgPrefixes[BCConfig] = field(default_factory=BCConfig)
     hidden: tuple[int, ...] = SACConfig.hidden
     """Units of the hidden layers; the same as in the run that it will start."""
-    encoder: Literal["efficientnet-lite0", "random-lite0"] = "efficientnet-lite0"
-    """Frozen network that turns pictures into features, for tasks with cameras."""
+    encoder: str = "efficientnet-lite0"
+    """What turns pictures into features, for tasks with cameras: efficientnet-lite0, random-lite0, resnet10:FILE or end-to-end."""
     seed: int = 0
     """Random seed for the network, the batches and the choice of validation episodes."""
     final_episodes: int = 100

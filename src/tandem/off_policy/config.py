@@ -15,6 +15,7 @@ from tandem.data.mixing import DEMO_SHARE
 from tandem.decisions import Between, Decisions
 from tandem.errors import ConfigError
 from tandem.learnable import require_roles
+from tandem.networks.encoders.trunks import check_name
 from tandem.rewards.named import check_source
 from tandem.types import Spec
 
@@ -69,9 +70,13 @@ class TrainConfig:
     """Learner steps between two publications of the policy."""
     replay_buffer_capacity: int = 200_000
     """Transitions kept in each of the two replay buffers, demonstrations and online data."""
-    encoder: Literal["efficientnet-lite0", "random-lite0"] = "efficientnet-lite0"
-    """Frozen network that turns pictures into features, for tasks with cameras: trained on ImageNet, or random for comparison (not in
-    hil-serl)."""
+    encoder: str = "efficientnet-lite0"
+    """Frozen network that turns pictures into features, for tasks with cameras: efficientnet-lite0 (trained on ImageNet), random-lite0 (for
+    comparison), resnet10:FILE, hil-serl's resnet10_params.pkl or LeRobot's model.safetensors, or end-to-end: none, and a convolutional
+    network that learns to see (for a GPU)."""
+    keep_pictures: bool = True
+    """Keep what the cameras of a training showed, each picture once and without loss, in the journal of the run: for people, and for
+    another encoder. Drawn pictures take about 4 kB each, those of a sensor 25 kB at 128 x 128 (not in hil-serl)."""
     log_period: int = 10
     """Learner steps between two rows of metrics."""
     checkpoint_period: int = 5000
@@ -140,6 +145,7 @@ class TrainConfig:
             )
         check_operator(self.operator)
         check_source(self.reward_source)
+        check_name(self.encoder)
         if self.pretrain_steps and not self.demos:
             raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
 

@@ -22,9 +22,12 @@ from tandem.acting.policy import load_policy
 from tandem.data.demos import load_demos
 from tandem.data.frames import pictures_of
 from tandem.data.journal import Journal
-from tandem.errors import ConfigError, FileMissing
-from tandem.networks.encoders.efficientnet import SHA256
-from tandem.networks.encoders.encoder import COMPONENTS, Encoder, TrunkName, fit_encoder, require_picture
+from tandem.data.resnet_file import read_resnet10
+from tandem.data.seen import cameras_of
+from tandem.errors import ConfigError, FileMissing, SpecMismatch
+from tandem.networks.encoders.encoder import COMPONENTS, Encoder, fit_encoder, require_picture
+from tandem.networks.encoders.resnet import keep
+from tandem.networks.encoders.trunks import FROM_FILE, Network
 from tandem.off_policy.config import TrainConfig
 from tandem.rewards.classifier import parse_classifier
 from tandem.runs.folder import RunFolder
@@ -49,8 +52,10 @@ def open_eyes(
     A run whose rewards a classifier gives sees through the classifier's encoder: a picture is then encoded once, and what the journal
     holds can be judged again. `clones`: the heads of the cameras are trained by cloning, so the policy may begin as a clone.
     """
-    if resume:
-        return Encoder.read(RunFolder(run).encoder_file), config  # its demonstrations are encoded already
+    if resume:  # its demonstrations are encoded already
+        encoder = Encoder.read(RunFolder(run).encoder_file)
+        require_memory(encoder.spec(spec), config, say, demos=sum(_count(file) for file in config.demos))
+        return encoder, config
     _require_pictures(spec)
     encoder = None if init_from is None else Encoder.from_arrays(load_policy(init_from)[0].parameters)
     encoder = _that_of_rewards(config.reward_source, rule, encoder)
@@ -60,7 +65,7 @@ def open_eyes(
             f"or --scripted-demos 25"
         )
     encoder, encoded = encoded_demos(spec, config.demos, encoder, config.encoder, say)
-    require_memory(encoder.spec(spec), config, say)
+    require_memory(encoder.spec(spec), config, say, demos=sum(_count(file) for file in encoded))
     if config.clone_steps and not clones:
         say("the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away")
         config = dataclasses.replace(config, clone_steps=0, critic_steps=0)
@@ -78,27 +83,68 @@ def _that_of_rewards(source: str, rule: bytes, encoder: Encoder | None) -> Encod
     return own or encoder
 
 
-def encoded_demos(
-    spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: TrunkName, say: Say
-) -> tuple[Encoder, tuple[Path, ...]]:
+def encoded_demos(spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: str, say: Say) -> tuple[Encoder, tuple[Path, ...]]:
     """The encoder, and a file of the same steps seen through it; made once."""
     _require_pictures(spec)
     if not files:
         assert encoder is not None
         return encoder, ()
-    key = _key(files, trunk if encoder is None else encoder.hash)
+    for file in files:
+        _require_framing(file, spec)
+    network = network_for(trunk) if encoder is None else encoder.network
+    key = _key(files, network.known_by if encoder is None else encoder.hash)
     steps_file, encoder_file = (files[0].parent / f"features_{key}{suffix}" for suffix in (".db", ".safetensors"))
     if steps_file.exists() and encoder_file.exists():
         say(f"the demonstrations were encoded before: {steps_file}")
         return Encoder.read(encoder_file), (steps_file,)
-    steps = [step for file in files for step in load_demos(file, spec)]
+    steps = [step for file in files for step in _with_pictures(file, spec)]
     if encoder is None:
-        say(f"fitting the encoder ({trunk}) on the pictures of {len(steps):,} steps")
-        encoder = fit_encoder(_pictures(steps, pictures_of(spec)), trunk)
+        say(f"fitting the encoder ({network.name}) on the pictures of {len(steps):,} steps")
+        encoder = fit_encoder(_pictures(steps, pictures_of(spec)), network)
     encoder.write(encoder_file)
     _write(steps_file, dataclasses.replace(encoder.spec(spec), reward=""), encoded_steps(steps, encoder, spec))
     say(f"encoded the demonstrations with {encoder.trunk}:{encoder.hash}: {steps_file}")
     return encoder, (steps_file,)
+
+
+def network_for(asked: str) -> Network:
+    """The image network that `--encoder` names. Weights from a file are kept on this machine, where actors find them by their hash."""
+    if asked.startswith(FROM_FILE):
+        return Network("resnet10", keep(read_resnet10(Path(asked.removeprefix(FROM_FILE)).expanduser())))
+    return Network(asked)
+
+
+def _with_pictures(file: Path, spec: Spec) -> list[Transition]:
+    """Steps with pictures: demonstrations, or the journal of a run, which has kept its own beside the features of its encoder."""
+    if file.suffix == ".db" and file.is_file():
+        with Journal.open(file) as journal:
+            if cameras_of(journal.spec):
+                differences = spec.without_encoder().data_difference(journal.spec.without_encoder())
+                if differences:
+                    raise SpecMismatch(f"{file} is of another task than '{spec.task}': {'; '.join(differences)} (here: the task)")
+                journal.pictured = True
+                return [step for _, step in journal.read()]
+    return load_demos(file, spec)
+
+
+def _require_framing(file: Path, spec: Spec) -> None:
+    """The shape alone does not tell one crop from another (`envs.framing` says in the meaning what it did)."""
+    if file.suffix != ".db" or not file.is_file():
+        return
+    with Journal.open(file) as journal:
+        of_file = journal.spec
+    for name in pictures_of(spec):
+        there, here = (each.observation[name].meaning if name in each.observation else "" for each in (of_file, spec))
+        if there != here and "(from (" in there + here:
+            raise SpecMismatch(
+                f"the pictures '{name}' of {file} were framed in another way: '{there}' there, '{here}' in the environment now. Record it "
+                f"again, or declare the same crop and size as then."
+            )
+
+
+def _count(file: Path) -> int:
+    with Journal.open(file) as journal:
+        return journal.counts()[0]
 
 
 def _require_pictures(spec: Spec) -> None:
@@ -107,7 +153,7 @@ def _require_pictures(spec: Spec) -> None:
 
 
 def _key(files: Sequence[Path], how: str) -> str:
-    digest = hashlib.sha256(f"{how} {SHA256} {COMPONENTS}".encode())
+    digest = hashlib.sha256(f"{how} {COMPONENTS}".encode())
     for file in files:
         if not file.exists():
             raise FileMissing(f"there is no file of demonstrations {file} (looked in {file.absolute().parent})")
@@ -163,30 +209,36 @@ def _write(path: Path, spec: Spec, steps: Iterator[Transition]) -> None:
 # ---- memory
 
 
-def bytes_per_step(spec: Spec) -> int:
-    """In the replay buffer: features once, numbers twice."""
+def bytes_per_step(spec: Spec, frames: int = 1) -> int:
+    """In the replay buffer: features once, numbers twice. `frames`: 2 for a step that shares its frames with no other."""
     features = sum(entry.size for entry in spec.observation.values() if entry.role == "features")
     numbers = sum(entry.size for entry in spec.observation.values() if entry.dtype == "float32")
-    return features + 2 * 4 * numbers + 4 * spec.action_dim + 100
+    return frames * features + 2 * 4 * numbers + 4 * spec.action_dim + 100
 
 
-def require_memory(spec: Spec, config: TrainConfig, say: Say, available: int | None = None) -> None:
-    """Say how much memory the replay buffer may take, and refuse what this machine does not have, before anything is allocated."""
-    steps = min(config.replay_buffer_capacity, max(1, round(config.max_steps / config.updates_per_actor_step)))
-    needed, there = steps * bytes_per_step(spec), _available() if available is None else available
+def require_memory(spec: Spec, config: TrainConfig, say: Say, available: int | None = None, demos: int = 0) -> None:
+    """Say how much memory the replay buffers take, and refuse what this machine does not have, before anything is allocated.
+
+    The most that they can ever take is `capacity` steps in each of the two, none of which shares a frame with another.
+    """
+    steps = min(config.replay_buffer_capacity, max(1, round(config.max_steps / config.updates_per_actor_step))) + demos
+    needed, there = steps * bytes_per_step(spec), free_memory() if available is None else available
+    most = (config.replay_buffer_capacity + max(config.replay_buffer_capacity, demos)) * bytes_per_step(spec, frames=2)
     say(
-        f"replay buffer: {bytes_per_step(spec):,} bytes a step, at most {needed / 2**30:.2f} GiB for {steps:,} steps; "
-        f"{there / 2**30:.1f} GiB of memory are free"
+        f"replay buffers: {bytes_per_step(spec):,} bytes a step, {needed / 2**30:.2f} GiB for {steps:,} steps, never more than "
+        f"{most / 2**30:.2f} GiB (--replay-buffer-capacity); {there / 2**30:.1f} GiB of memory are free"
     )
     if needed > there:
-        fits = there // bytes_per_step(spec)
+        fits = max(0, there // bytes_per_step(spec) - demos)
         raise ConfigError(
-            f"the replay buffer of '{spec.task}' may grow to {needed / 2**30:.1f} GiB ({steps:,} steps of {bytes_per_step(spec):,} bytes), "
-            f"and {there / 2**30:.1f} GiB of memory are free: lower --replay-buffer-capacity below {fits:,}, or use fewer cameras"
+            f"the replay buffers of '{spec.task}' may grow to {needed / 2**30:.1f} GiB ({steps:,} steps of {bytes_per_step(spec):,} bytes) "
+            f"and {there / 2**30:.1f} GiB of memory are free: lower --replay-buffer-capacity below {fits:,}, use fewer cameras, or smaller "
+            f"pictures"
         )
 
 
-def _available() -> int:
+def free_memory() -> int:
+    """Bytes that this machine could give now."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))

@@ -118,7 +118,7 @@ def _with_eyes(
     from tandem.off_policy.eyes import open_eyes
 
     encoder, config = open_eyes(env.spec, config, path, resume=resume, init_from=init_from, rule=rule, say=display.say)
-    return EncodedEnv(env, encoder), encoder, config
+    return EncodedEnv(env, encoder, config.keep_pictures), encoder, config
 
 
 def _starts(config: TrainConfig) -> DemoStarts:

@@ -37,6 +37,9 @@ class OnPolicyConfig:
     reward: Literal["sparse", "dense"] | None = None
     """Reward of a task that has both. Default: dense for training; evaluation is always by success (not in rsl_rl)."""
     practice: Practice = field(default_factory=Practice)
+    encoder: str = "efficientnet-lite0"
+    """Frozen network that turns pictures into features, for tasks with cameras: efficientnet-lite0, random-lite0 or resnet10:FILE
+    (not in rsl_rl)."""
     obs_normalization: bool = False
     """Normalise observations to mean 0 and variance 1. The statistics change only between iterations."""
     obs_clip: float | None = None

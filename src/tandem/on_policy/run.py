@@ -22,7 +22,7 @@ from tandem.envs.task_env import RolloutEnv, ending
 from tandem.errors import ConfigError, EnvironmentFailed, NotFinite, ServedError, SimulationDiverged, TandemError
 from tandem.files import private_files
 from tandem.layouts import ActionLayout, Layout
-from tandem.learnable import require_roles
+from tandem.learnable import require_roles, sees
 from tandem.networks.choices import Choices
 from tandem.on_policy.advantages import AdvantageEstimator, Estimate
 from tandem.on_policy.collector import Collector, Rollout
@@ -60,6 +60,8 @@ class OnPolicyRun:
         self._random = np.random.default_rng([config.seed, 2])
         self.iterations = 0
         self._version = 0
+        self.carried: dict[str, np.ndarray] = {}
+        """What every policy carries beside its own parameters: the encoder of a run with cameras."""
         self._judge = judge = Judge(
             config.task,
             self.spec,
@@ -159,7 +161,7 @@ class OnPolicyRun:
         self._version = self.run.next_version()
         normaliser = self.collector.normaliser
         parameters = self.agent.policy_parameters(self.state, normaliser.mean, normaliser.std, normaliser.clip)
-        return PolicySnapshot(self._version, self.iterations, parameters, policy_kind_of(self.config.agent))
+        return PolicySnapshot(self._version, self.iterations, parameters | self.carried, policy_kind_of(self.config.agent))
 
     def save(self, simulations: bool = True) -> Path:
         """A checkpoint, and the policy; without the simulations where they are what broke."""
@@ -226,7 +228,12 @@ def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) 
 @private_files()
 def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False, watch: Watch | None = None) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
-    env = make_batch(config.task, config.num_envs, reward=_reward(config), practice=config.practice)
+    env, encoder = make_batch(config.task, config.num_envs, reward=_reward(config), practice=config.practice), None
+    if sees(env.task_spec):
+        from tandem.on_policy.eyes import with_eyes  # only tasks with cameras need it
+
+        env = with_eyes(env, config, RunFolder(path).encoder_file if resume else None, display.say)
+        encoder = env.encoder
     spec = env.task_spec
     agent_for(config, spec, mirror_for(config, env))
     if config.wandb:
@@ -236,6 +243,9 @@ def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: b
     run.add_loggers(config.wandb)
     with ending(env), display:
         parts = OnPolicyRun(config, run, env, display)
+        if encoder is not None:
+            encoder.write(run.encoder_file)
+            parts.carried = encoder.arrays()
         parts.campaign.watch = watch or parts.campaign.watch
         try:
             if resume:

@@ -29,6 +29,7 @@ from tandem.acting.person_reward import reward_source
 from tandem.acting.policy import OwnPolicy, Policy, act_with, load_any_policy
 from tandem.acting.view_stream import ViewStream
 from tandem.acting.watchdog_process import WatchdogProcess
+from tandem.data.seen import FrameSender, cameras_of
 from tandem.envs.registry import make_env, registered
 from tandem.envs.scenery import Scenery
 from tandem.envs.task_env import TaskEnv
@@ -119,6 +120,8 @@ def act(
         client, welcome = _connect(args, hub, robot.spec, say)
         settings = welcome.settings
         robot = _with_eyes(robot, settings)
+        if cameras_of(robot.spec) and "keep_pictures" in settings:  # an older hub takes features inside of every step
+            client.pack = FrameSender(robot.spec).pack
         robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
         actor, steering = _make_actor(args, robot, client, settings, welcome.rule, say)
         cameras = CameraStream(robot.env, client, say)
@@ -249,7 +252,7 @@ def _with_eyes(robot: Robot, settings: Mapping[str, Any]) -> Robot:
     from tandem.networks.encoders.encoder import Encoder
 
     encoder = Encoder.from_bytes(base64.b64decode(given), "the encoder that the learner sent")
-    env = EncodedEnv(robot.env, encoder)
+    env = EncodedEnv(robot.env, encoder, keep=settings.get("keep_pictures") is True)
     return replace(robot, env=env, spec=env.spec, pictures=env.pictures)
 
 
@@ -309,10 +312,17 @@ def _views(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, cam
     axes, entry = axes_of(ActionLayout.of(robot.spec)), registered(args.task)
     camera = None if entry is None else entry.camera
 
-    def take(name: str, observation: Observation) -> str:
-        return cameras.take(name, {**observation, **robot.pictures()})
+    if not cameras_of(robot.spec):
+        return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=cameras.take)
+    from tandem.acting.saliency import Saliency, camera_names  # only runs with cameras need it
 
-    return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=take)
+    matters = Saliency(actor)
+
+    def take(name: str, observation: Observation) -> str:
+        pictures = robot.pictures()
+        return cameras.take(name, {**observation, **pictures, **matters.picture(name, observation, pictures)})
+
+    return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera, camera_names(actor)), take_picture=take)
 
 
 def actor(args: list[str]) -> None:

@@ -136,7 +136,7 @@ def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
     entries: Observation = {}
     for name in layout.names:
         entries[name] = rows[:, layout.columns([name])].reshape(len(rows), *spec.observation[name].shape)
-    for name in camera_names(snapshot.parameters):  # from grey to noise
+    for name in [name for name, entry in spec.observation.items() if entry.picture]:  # from grey to noise
         contrast = np.linspace(0, 1, len(rows))[:, None, None, None]
         entries[name] = (128 + contrast * random.integers(-128, 128, (len(rows), *spec.observation[name].picture))).astype(np.uint8)
     return entries
@@ -145,7 +145,7 @@ def probes(snapshot: PolicySnapshot, spec: Spec) -> Observation:
 def compare(policy: OnnxPolicy, snapshot: PolicySnapshot, spec: Spec, observations: Observation) -> float:
     """The largest difference between the actions on the likely observations; any output beyond the tolerance is refused with its place."""
     live = numpy_policy(snapshot)
-    x = look(live, Layout(spec), _features(snapshot, observations))
+    x = look(live, Layout(spec), _features(snapshot, spec, observations))
     memory = policy.begin(len(x))
     if policy.memory_size:  # as it may be in the middle of an episode; what a unit remembers is between -1 and 1 or a little more
         memory[ROWS // 4 :] = np.random.default_rng(1).uniform(-1.5, 1.5, memory[ROWS // 4 :].shape)
@@ -175,14 +175,14 @@ def _tied(expected: dict[str, np.ndarray], snapshot: PolicySnapshot, spec: Spec,
     return tied
 
 
-def _features(snapshot: PolicySnapshot, observations: Observation) -> Observation:
+def _features(snapshot: PolicySnapshot, spec: Spec, observations: Observation) -> Observation:
     """What the live policy gets: features in the place of pictures."""
-    if not camera_names(snapshot.parameters):
+    if not any(entry.picture for entry in spec.observation.values()):
         return observations
     from tandem.acting.eyes import Eyes  # only policies with cameras need it
     from tandem.networks.encoders.encoder import Encoder
 
-    return Eyes(Encoder.from_arrays(snapshot.parameters))(observations)
+    return Eyes(Encoder.from_arrays(snapshot.parameters), flat=not camera_names(snapshot.parameters))(observations)
 
 
 def _expected(live: NumpyPolicy | NumpyGaussian | NumpyRecurrent, spec: Spec, x: np.ndarray, memory: np.ndarray) -> dict[str, np.ndarray]:

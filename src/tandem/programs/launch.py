@@ -110,7 +110,7 @@ def _run(
             "demo_starts": _demo_starts_setting(config),
             "reward_source": config.reward_source,
             "scales": run.spec.scales(),
-            **_encoder_setting(run),
+            **_encoder_setting(run, config.keep_pictures),
         },
     )
     part = dagger_part if run.kind == "dagger" else trainer_part
@@ -127,9 +127,11 @@ def _demo_starts_setting(config: TrainConfig) -> dict[str, Any] | None:
     return {"files": files, "share": config.demo_starts, "steps": config.demo_starts_steps}
 
 
-def _encoder_setting(run: RunFolder) -> dict[str, str]:
-    """The encoder for actors of a run with cameras, as text; nothing in any other run."""
-    return {"encoder": base64.b64encode(run.encoder_file.read_bytes()).decode()} if run.encoder_file.exists() else {}
+def _encoder_setting(run: RunFolder, keep_pictures: bool) -> dict[str, Any]:
+    """For actors of a run with cameras: its encoder as text, and whether they send their pictures; nothing in any other run."""
+    if not run.encoder_file.exists():
+        return {}
+    return {"encoder": base64.b64encode(run.encoder_file.read_bytes()).decode(), "keep_pictures": keep_pictures}
 
 
 def _may_move(asked: TrainArgs, config: TrainConfig, env: TaskEnv) -> None:
@@ -153,7 +155,12 @@ def _prepare(
     Demonstrations or a policy that cannot be used are refused before the folder is made; `look` sees the environment and may refuse it.
     """
     if asked.resume is not None:
-        return RunFolder.resume(path), config
+        run = RunFolder.resume(path)
+        if run.encoder_file.exists():
+            from tandem.off_policy.eyes import require_memory  # only runs with cameras need it
+
+            require_memory(run.spec, config, display.say)
+        return run, config
     spec, encoder = spec_for(config.task, look), None
     rule, spec = judged_by(config.reward_source, spec)
     if sees(spec):

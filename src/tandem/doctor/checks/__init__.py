@@ -81,6 +81,8 @@ CHECKS: tuple[Check, ...] = (
     cameras.camera_blind,
     rewards.reward_contradicted,
     rewards.reward_drifted,
+    cameras.camera_exposed,
+    cameras.camera_late,
     data.observations_clipped,
     data.success_without_reward,
     data.steps_rejected,

@@ -15,7 +15,7 @@ from tandem.doctor import limits
 from tandem.doctor.findings import PROBLEM, WARNING, Finding, Share
 from tandem.doctor.records import Records
 from tandem.layouts import Layout
-from tandem.networks.encoders import FEATURE_SCALE
+from tandem.networks.encoders import END_TO_END, FEATURE_SCALE
 from tandem.types import Transition
 
 
@@ -42,11 +42,7 @@ def camera_frozen(records: Records) -> Finding | None:
     if len(steps) < limits.ENOUGH_STEPS or not _cameras(records):
         return None
     layout = Layout(records.spec)
-    moved = [
-        step
-        for step in steps
-        if layout.size and np.abs(layout.flatten(step.next_observation) - layout.flatten(step.observation)).max() > limits.CAMERA_MOVED
-    ]
+    moved = [step for step in steps if layout.size and _motion(layout, step) > limits.CAMERA_MOVED]
     for name in _cameras(records):
         still = sum(np.array_equal(step.observation[name], step.next_observation[name]) for step in moved)
         if len(moved) >= limits.ENOUGH_STEPS // 2 and still > limits.CAMERA_FROZEN * len(moved):
@@ -60,9 +56,58 @@ def camera_blind(records: Records) -> Finding | None:
     if len(steps) < limits.ENOUGH_STEPS:
         return None
     for name in _cameras(records):
+        if records.spec.observation[name].encoder.startswith(END_TO_END):
+            continue  # the pictures themselves: of a camera that stands, most of them never changes
         spread = float(_features(steps, name).std(axis=0).mean())
         if spread < limits.CAMERA_BLIND:
             return Finding("camera_blind", PROBLEM, {"camera": name, "spread": Share(spread), "steps": len(steps)})
+    return None
+
+
+def camera_late(records: Records) -> Finding | None:
+    """What a camera shows changes with the motion of some steps ago."""
+    steps, layout = _tail(records), Layout(records.spec)
+    if len(steps) < limits.ENOUGH_STEPS or not layout.size or not _cameras(records):
+        return None
+    episodes: dict[tuple[str, int], list[Transition]] = {}
+    for step in steps:
+        episodes.setdefault((step.source, step.episode), []).append(step)
+    moved = [[_motion(layout, step) for step in episode] for episode in episodes.values()]
+    for name in _cameras(records):
+        seen = [[_change(step, name) for step in episode] for episode in episodes.values()]
+        agreement = [_agreement(moved, seen, lag) for lag in range(limits.CAMERA_LATE_MOST + 1)]
+        lag = int(np.argmax(agreement))
+        clear = agreement[lag] > limits.CAMERA_LATE_AGREES and agreement[lag] - agreement[0] > limits.CAMERA_LATE_CLEAR
+        if lag >= limits.CAMERA_LATE and clear:
+            seconds = lag / records.spec.control_hz
+            return Finding("camera_late", WARNING, {"camera": name, "steps": lag, "ms": 1e3 * seconds, "agrees": agreement[lag]})
+    return None
+
+
+def _motion(layout: Layout, step: Transition) -> float:
+    return float(np.abs(layout.flatten(step.next_observation) - layout.flatten(step.observation)).max())
+
+
+def _change(step: Transition, name: str) -> float:
+    before, after = (entries[name].astype(np.float32) for entries in (step.observation, step.next_observation))
+    return float(np.sqrt(np.square(after - before).mean())) / FEATURE_SCALE
+
+
+def _agreement(moved: Sequence[Sequence[float]], seen: Sequence[Sequence[float]], lag: int) -> float:
+    """Correlation of motion and the change of pictures `lag` steps later, over all episodes."""
+    pairs = [pair for motion, change in zip(moved, seen, strict=True) for pair in zip(motion, change[lag:], strict=False)]
+    one, other = np.array(pairs, float).reshape(-1, 2).T
+    if len(pairs) < limits.ENOUGH_STEPS // 2 or not one.std() or not other.std():
+        return 0.0
+    return float(np.corrcoef(one, other)[0, 1])
+
+
+def camera_exposed(records: Records) -> Finding | None:
+    """Much of the picture is as white as it can be: nothing can be told apart there."""
+    for name, pictures in (records.journal.pictures if records.journal is not None else {}).items():
+        white = float(np.mean([(picture.min(axis=-1) >= 254).mean() for picture in pictures]))
+        if white > limits.CAMERA_EXPOSED:
+            return Finding("camera_exposed", WARNING, {"camera": name, "white": Share(white), "pictures": len(pictures)})
     return None
 
 

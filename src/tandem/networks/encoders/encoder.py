@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -26,15 +26,12 @@ from safetensors import SafetensorError
 
 from tandem.errors import ConfigError, DataError, FileUnreadable
 from tandem.files import write_atomically
-from tandem.networks.encoders import FEATURE_SCALE, LARGEST, SPAN
-from tandem.networks.encoders.efficientnet import CHANNELS, SHA256, STRIDE, Layer, add_trunk, pretrained, random_weights
+from tandem.networks.encoders import COLOURS, END_TO_END, FEATURE_SCALE, LARGEST, SPAN
+from tandem.networks.encoders.efficientnet import STRIDE
+from tandem.networks.encoders.trunks import NAMES, Network
 from tandem.networks.onnx_graph import IR_VERSION, OPSET, Graph, packages
 from tandem.types import Entry, Spec
 
-TrunkName = Literal["efficientnet-lite0", "random-lite0"]
-"""Trained on ImageNet, or the same network with random weights, for comparison."""
-TRUNKS: tuple[TrunkName, ...] = ("efficientnet-lite0", "random-lite0")
-"""Policy parameters hold the index in this list."""
 COMPONENTS = 32
 PREFIX = "encoder/"
 _CHUNK = 64
@@ -42,11 +39,11 @@ _CHUNK = 64
 
 
 class Trunk:
-    """A frozen network as a function: pictures (n, height, width, 3) uint8 to maps (n, height / 16, width / 16, 80) float32."""
+    """A frozen network as a function: pictures (n, height, width, 3) uint8 to maps (n, height / 16, width / 16, channels) float32."""
 
-    def __init__(self, name: TrunkName) -> None:
+    def __init__(self, network: Network) -> None:
         graph = Graph()
-        graph.node("Transpose", add_trunk(graph, "picture", layers_of(name)), perm=[0, 2, 3, 1], output="map")
+        graph.node("Transpose", network.add(graph, "picture"), perm=[0, 2, 3, 1], output="map")
         self._session = _session(graph, "map", packages()[0].TensorProto.FLOAT)
 
     def __call__(self, pictures: np.ndarray) -> np.ndarray:
@@ -57,18 +54,25 @@ class Trunk:
 class Encoder:
     """A trunk and a projection; `fit_encoder` makes one, `from_arrays` reads one again."""
 
-    trunk: TrunkName
+    trunk: str
+    """Its name, one of `trunks.NAMES`."""
     mean: np.ndarray
     """(80,) of the trunk's channels, over the demonstrations."""
     components: np.ndarray
     """(80, 32), the directions of largest variance, the largest first."""
     std: np.ndarray
     """(32,) of each component."""
+    weights: str = ""
+    """Hash of the trunk's weights, where they are the user's."""
+
+    @property
+    def network(self) -> Network:
+        return Network(self.trunk, self.weights)
 
     @cached_property
     def hash(self) -> str:
         """Equal for equal features: weights, cut, projection and rounding count."""
-        digest = hashlib.sha256(f"{self.trunk} {SHA256} stride {STRIDE} span {SPAN}".encode())
+        digest = hashlib.sha256(f"{self.network.known_by} stride {STRIDE} span {SPAN}".encode())
         for array in (self.mean, self.components, self.std):
             digest.update(np.asarray(array, np.float32, order="C").tobytes())
         return digest.hexdigest()[:16]
@@ -84,24 +88,30 @@ class Encoder:
         """(n, height, width, 3) uint8 to (n, height / 16, width / 16, 32) int8."""
         return self._session.run(["features"], {"picture": pictures})[0]
 
-    def spec(self, spec: Spec) -> Spec:
-        """What a run observes through this encoder: features for images, and nothing that is for teachers alone."""
+    def spec(self, spec: Spec, flat: bool = False) -> Spec:
+        """What a run observes through this encoder: features for images, and nothing that is for teachers alone. `flat`: as numbers."""
         entries = {
-            name: self._entry(name, entry) if entry.role == "image" else entry
+            name: self._entry(name, entry, flat) if entry.role == "image" else entry
             for name, entry in spec.observation.items()
             if entry.role != "privileged"
         }
         return dataclasses.replace(spec, observation=entries)
 
-    def _entry(self, name: str, entry: Entry) -> Entry:
+    def _entry(self, name: str, entry: Entry, flat: bool) -> Entry:
         height, width, _ = require_picture(name, entry)
-        shape = (height // STRIDE, width // STRIDE, self.components.shape[1])
+        stride = self.network.stride
+        shape = (height // stride, width // stride, self.components.shape[1])
         known_as = f"{self.trunk}:{self.hash}"
+        if flat:
+            size = int(np.prod(shape))
+            return Entry((size,), "float32", "", FEATURE_SCALE, entry.meaning, "vector", encoder=known_as, picture=entry.shape)
         return Entry(shape, "int8", "", FEATURE_SCALE, entry.meaning, "features", encoder=known_as, picture=entry.shape)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """By name, as a policy carries them."""
-        named = {"trunk": np.array(TRUNKS.index(self.trunk), np.int32), "mean": self.mean, "components": self.components, "std": self.std}
+        named = {"trunk": np.array(NAMES.index(self.trunk), np.int32), "mean": self.mean, "components": self.components, "std": self.std}
+        if self.weights:
+            named["weights"] = np.frombuffer(bytes.fromhex(self.weights), np.uint8)
         return {f"{PREFIX}{name}": array for name, array in named.items()}
 
     def to_bytes(self) -> bytes:
@@ -128,15 +138,17 @@ class Encoder:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Encoder:
         try:
-            trunk = TRUNKS[int(arrays[f"{PREFIX}trunk"])]
+            trunk = NAMES[int(arrays[f"{PREFIX}trunk"])]
+            weights = np.asarray(arrays.get(f"{PREFIX}weights", ()), np.uint8).tobytes().hex()
+            channels = Network(trunk, weights).channels
             mean, components, std = (np.asarray(arrays[f"{PREFIX}{name}"], np.float32) for name in ("mean", "components", "std"))
-        except (KeyError, IndexError, ValueError) as problem:
+        except (KeyError, IndexError, ValueError, ConfigError) as problem:
             raise FileUnreadable(
                 f"there is no encoder among these arrays ({type(problem).__name__}: {problem}): another version?"
             ) from None
-        if mean.shape != (CHANNELS,) or components.shape != (CHANNELS, len(std)) or not (std > 0).all():
+        if mean.shape != (channels,) or components.shape != (channels, len(std)) or not (std > 0).all():
             raise FileUnreadable(f"an encoder has arrays of shapes {mean.shape}, {components.shape} and {std.shape}: it is damaged")
-        return cls(trunk, mean, components, std)
+        return cls(trunk, mean, components, std, weights)
 
 
 def require_picture(name: str, entry: Entry) -> tuple[int, int, int]:
@@ -145,20 +157,25 @@ def require_picture(name: str, entry: Entry) -> tuple[int, int, int]:
     if channels != 3 or height % STRIDE or width % STRIDE or min(height, width) < 2 * STRIDE:
         raise ConfigError(
             f"the image '{name}' has the shape {entry.shape}; an encoder takes (height, width, 3) with a height and a width that are "
-            f"multiples of {STRIDE}, at least {2 * STRIDE}, such as (128, 128, 3). Crop or resize it in the environment."
+            f"multiples of {STRIDE}, at least {2 * STRIDE}, such as (128, 128, 3). Say how to crop and resize it in the file of the "
+            f"environment (docs/your-environment.md): [pictures.{name}] size = [128, 128]"
         )
     return height, width, channels
 
 
-def fit_encoder(pictures: Iterable[np.ndarray], trunk: TrunkName = TRUNKS[0]) -> Encoder:
+def fit_encoder(pictures: Iterable[np.ndarray], network: Network | None = None) -> Encoder:
     """The encoder whose projection keeps most of what varies in these pictures, each (n, height, width, 3) uint8."""
-    run, first, alike = Trunk(trunk), None, True
-    count, total, products = 0, np.zeros(CHANNELS), np.zeros((CHANNELS, CHANNELS))
+    network = network or Network(NAMES[0])
+    if network.name == END_TO_END:  # nothing to fit: bytes from 0 to 255 become -128 to 127
+        grey = np.full(COLOURS, 128, np.float32), np.eye(COLOURS, dtype=np.float32), np.full(COLOURS, FEATURE_SCALE, np.float32)
+        return Encoder(network.name, *grey)
+    run, first, alike, channels = Trunk(network), None, True, network.channels
+    count, total, products = 0, np.zeros(channels), np.zeros((channels, channels))
     for some in pictures:
         first = some[0] if first is None else first
         alike = alike and some.shape[1:] == first.shape and bool((some == first).all())
         for start in range(0, len(some), _CHUNK):
-            maps = run(some[start : start + _CHUNK]).reshape(-1, CHANNELS).astype(float)
+            maps = run(some[start : start + _CHUNK]).reshape(-1, channels).astype(float)
             count, total, products = count + len(maps), total + maps.sum(axis=0), products + maps.T @ maps
     if not count:
         raise DataError(
@@ -175,12 +192,13 @@ def fit_encoder(pictures: Iterable[np.ndarray], trunk: TrunkName = TRUNKS[0]) ->
     # the sign of a component is arbitrary; a component that hardly varies is not blown up to noise
     components *= np.sign(components[np.abs(components).argmax(axis=0), np.arange(components.shape[1])])
     std = np.sqrt(np.maximum(variances, 1e-4 * variances[0]))
-    return Encoder(trunk, *(np.ascontiguousarray(array, np.float32) for array in (mean, components, std)))
+    mean, components, std = (np.ascontiguousarray(array, np.float32) for array in (mean, components, std))
+    return Encoder(network.name, mean, components, std, network.weights)
 
 
 def add_encoder(graph: Graph, picture: str, encoder: Encoder) -> str:
     """Nodes from pictures to features (n, height / 16, width / 16, 32), whole numbers as floats."""
-    maps = add_trunk(graph, picture, layers_of(encoder.trunk))
+    maps = encoder.network.add(graph, picture)
     weight = (encoder.components * (LARGEST / (SPAN * encoder.std))).T[:, :, None, None]
     bias = -(encoder.mean @ encoder.components) * (LARGEST / (SPAN * encoder.std))
     # An export has a projection for each camera; the names of its constants must differ.
@@ -188,10 +206,6 @@ def add_encoder(graph: Graph, picture: str, encoder: Encoder) -> str:
     projected = graph.node("Conv", maps, graph.number(f"{name}/weight", weight), graph.number(f"{name}/bias", bias))
     rounded = graph.node("Round", graph.clip(projected, name, -LARGEST, LARGEST))
     return graph.node("Transpose", rounded, perm=[0, 2, 3, 1])
-
-
-def layers_of(trunk: TrunkName) -> dict[str, Layer]:
-    return pretrained() if trunk == "efficientnet-lite0" else random_weights(0)
 
 
 def _session(graph: Graph, output: str, kind: int) -> Any:
