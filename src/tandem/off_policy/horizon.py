@@ -92,14 +92,18 @@ def _by_episode(demos: Sequence[Transition]) -> list[np.ndarray]:
 
 
 def motion_kept(episodes: Sequence[np.ndarray], steps: int) -> float:
-    """What is left of the motion when so many actions are replaced by their mean: the root mean squares of means and actions compared."""
-    means, actions = 0.0, 0.0
+    """What is left of the motion when so many actions are replaced by their mean, wherever a decision begins.
+
+    The root mean squares of means and of actions compared.
+    """
+    means, actions = [], []
     for episode in episodes:
-        for first in range(0, len(episode), steps):
-            window = episode[first : first + steps].astype(float)
-            means += len(window) * float(np.square(window.mean(axis=0)).sum())
-            actions += float(np.square(window).sum())
-    return (means / actions) ** 0.5 if actions else 1.0
+        length = min(steps, len(episode))
+        sums = np.concatenate([np.zeros((1, episode.shape[1])), np.cumsum(episode, axis=0, dtype=float)])
+        means.append(np.square((sums[length:] - sums[:-length]) / length).sum(axis=1))
+        actions.append(np.square(episode.astype(float)).sum(axis=1))
+    whole = float(np.mean(np.concatenate(actions)))
+    return float(np.mean(np.concatenate(means)) / whole) ** 0.5 if whole else 1.0
 
 
 def _with_horizon(agent: SACConfig, lengths: Sequence[int], decision_steps: int, say: Callable[[str], None]) -> SACConfig:
