@@ -196,10 +196,12 @@ class SAC:
         key, action_key, critic_key = jax.random.split(state.key, 3)
         s, alpha = state.critic.see(jnp.asarray(batch.observations), batch.raw), positive(state.temperature)
 
+        imitated = batch.imitation if self.config.entropy_of == "own" else None
+
         def loss(actor: TanhGaussian) -> tuple[Array, Info]:
             a, log_pi = actor.sample(s, action_key)
             qs = state.critic(_pairs(s, a), critic_key)
-            value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": own_entropy(log_pi, batch.imitation)}
+            value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": own_entropy(log_pi, imitated)}
             if batch.imitation is not None:
                 info["actor/imitation_loss"] = imitation_loss(a, self._arm(batch.actions), jnp.asarray(batch.imitation))
                 value += info["actor/imitation_loss"]
@@ -218,8 +220,7 @@ class SAC:
     def update_temperature(self, state: SACState, entropy: Array, moves: Array | bool = True) -> tuple[SACState, Info]:
         """The temperature α, so that the policy's entropy approaches `target_entropy`.
 
-        The entropy is that of the actor update, at the observations of the batch that are not imitated (`own_entropy`); hil-serl takes it
-        at all next observations.
+        The entropy is that of the actor update, at the observations of the batch (`entropy_of`); hil-serl takes it at the next ones.
         """
         target = -self.action_dim / 2 if self.config.target_entropy is None else self.config.target_entropy
 

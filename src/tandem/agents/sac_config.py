@@ -37,6 +37,8 @@ class SACConfig:
     """Entropy weight (temperature) at the start. It is learned."""
     target_entropy: float | None = None
     """Entropy that the temperature aims at, in nats. None: -action_dim / 2."""
+    entropy_of: Literal["all", "own"] = "all"
+    """Whose entropy the temperature holds at its target: of all rows of a batch, or of those that are not imitated (not in hil-serl)."""
     learning_rate: float = 3e-4
     """Learning rate of Adam, for actor, critics and temperature."""
     weight_decay: float = 0.0

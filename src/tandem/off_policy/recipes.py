@@ -42,12 +42,11 @@ def fitted() -> TrainConfig:
     The policy starts as a clone. The critics catch up before it is moved, and their targets are at least what really followed. Discount
     and n-step sums fit the length of the demonstrations; where that is long, the policy decides every few steps (`off_policy/horizon.py`).
     Demonstrations are imitated as long as the policy fails. The minimum over five critics keeps it from following over-estimates, which two
-    critics with little data do. Its moving average is judged without noise, so once
-    it is skilled half of its episodes are acted so too. Eight simulations are cheap data; small networks with a large learning rate and
-    fast targets learn the same in fewer minutes.
+    critics with little data do. Its moving average is judged without noise, so once it is skilled half of its episodes are acted so too.
+    Eight simulations are cheap data; small networks with a large learning rate and fast targets learn the same in fewer minutes.
     Where a person corrects, the actor also imitates the correction (docs/person-in-the-loop.md).
-    Discrete parts of an action have five grasp critics for the same reason, and what they disagree about is left as it is: a hand decides
-    at every step, and one wrong opening loses what it holds (docs/hybrid.md).
+    Discrete parts of an action have five grasp critics for the same reason. Choices that are worth as much as each other to the size of a
+    penalty are drawn: a hand that hovers over a gear, because closing looks as good as waiting, closes.
     """
     agent = SACConfig(
         hidden=(128, 128),
@@ -62,7 +61,7 @@ def fitted() -> TrainConfig:
         imitation_steps=20_000,
         actor_average=0.004,
         grasp_ensemble_size=5,
-        grasp_doubt=1.0,
+        grasp_temperature=SACConfig.grasp_penalty,
     )
     return TrainConfig(
         agent=agent,
