@@ -65,7 +65,13 @@ def test_a_plain_install_asks_for_no_jax_and_no_page_and_the_version_is_the_pack
     plain = [name for name in required if "extra ==" not in name]
     assert plain and not [name for name in plain if name.startswith(("jax", "equinox", "optax", "nicegui", "tensorboardX", "PyYAML"))]
     for package, extra in EXTRAS.items():  # what an error tells people to install does bring the package
-        names = {"yaml": "PyYAML", "jaxlib": "jax", "socketio": "python-socketio", "simple_websocket": "simple-websocket"}
+        names = {
+            "yaml": "PyYAML",
+            "jaxlib": "jax",
+            "socketio": "python-socketio",
+            "simple_websocket": "simple-websocket",
+            "cv2": "opencv-python",
+        }
         wanted = names.get(package, package.replace("flask_", "flask-"))
         assert any(name.startswith(wanted) and name.endswith(f'extra == "{extra}"') for name in required), package
 

@@ -63,7 +63,8 @@ COMMANDS = {
     "play": Command("programs.viewing:play", "Watch a task or a learned policy: in a window, or as a film where there is no screen."),
     "serve": Command("programs.serve:serve", "Serve an environment to other machines, where it is then called `ws://HOST:PORT`."),
     "serve-like": Command(
-        "programs.serve_like:serve_like", "Serve a simulation with another server's protocol: a stand-in for Isaac Sim's gear server."
+        "programs.serve_like:serve_like",
+        "Serve a simulation with another server's protocol: a stand-in for Isaac Sim's gear server, or for hil-serl's Franka server.",
     ),
     "robot": Command(
         "programs.robot:robot",

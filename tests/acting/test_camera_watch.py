@@ -127,6 +127,8 @@ class Failing(WrappedEnv):
 class ToAndFro:
     """A policy at full speed: the numbers change all the time."""
 
+    held = None  # it decides at every step
+
     def __call__(self, observation: Observation) -> np.ndarray:
         return np.where(RNG.random((1, 3)) < 0.5, -1.0, 1.0).astype(np.float32)
 

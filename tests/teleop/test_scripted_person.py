@@ -127,7 +127,7 @@ def test_every_robot_has_a_person_of_its_own_and_a_page_may_still_take_the_first
     assert make_operators("none", env, 0) == ([], None)
     with pytest.raises(ConfigError, match="no operator 'nobody'; there are browser, none, person:scripted, spacemouse, gamepad"):
         make_operators("nobody", env, 0)
-    with pytest.raises(ConfigError, match="tasks that do: gear_assembly, gear_assembly_pixels"):
+    with pytest.raises(ConfigError, match="tasks that do: gear_assembly, gear_assembly_fine, gear_assembly_pixels"):
         scripted_people(make("Pendulum-v1").get_wrapper_attr("task_spec"), 1, 0)
 
 

@@ -32,7 +32,7 @@ from tandem.types import Entry, Observation, Spec, Transition
 DIGEST = 16
 """Bytes of the hash that stands for a picture."""
 CODECS = ("zlib", "png")
-_PNG_CHANNELS = (1, 3, 4)
+PNG_CHANNELS = (1, 3, 4)
 _LEVEL = 4
 _PLAIN = 3
 """A picture that zlib makes smaller than one part in so many is plain, as drawn ones are; the noise of a sensor is left to PNG."""
@@ -139,12 +139,18 @@ def stored_picture(digest: bytes, shape: tuple[int, ...], connection: sqlite3.Co
 def compressed(picture: np.ndarray) -> Packed:
     """Without loss. Drawn pictures are smallest and fastest with zlib, those of a sensor as PNG, which filters its noise."""
     plain = zlib.compress(np.ascontiguousarray(picture).data, _LEVEL)
-    if _PLAIN * len(plain) < picture.nbytes or picture.shape[2] not in _PNG_CHANNELS:
+    if _PLAIN * len(plain) < picture.nbytes or picture.shape[2] not in PNG_CHANNELS:
         return Packed("zlib", plain)
+    filtered = png(picture)
+    return Packed("png", filtered) if len(filtered) < len(plain) else Packed("zlib", plain)
+
+
+def png(picture: np.ndarray) -> bytes:
+    """A picture of 1, 3 or 4 channels as a PNG file."""
     buffer = io.BytesIO()
     image = Image.fromarray(picture[..., 0] if picture.shape[2] == 1 else picture)
     image.save(buffer, "PNG", compress_level=1, compress_type=zlib.Z_RLE)
-    return Packed("png", buffer.getvalue()) if len(buffer.getvalue()) < len(plain) else Packed("zlib", plain)
+    return buffer.getvalue()
 
 
 def decompressed(codec: str, record: bytes, shape: tuple[int, ...]) -> np.ndarray:

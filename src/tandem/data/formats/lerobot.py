@@ -28,7 +28,7 @@ from PIL import Image
 from tandem.data.demos import OpenDemos
 from tandem.data.figures import action_names
 from tandem.data.formats.columns import Columns, Foreign, columns_of, guessed_spec, ours, read_ours
-from tandem.data.frames import compressed
+from tandem.data.frames import PNG_CHANNELS, png
 from tandem.errors import DataError, FileUnreadable
 from tandem.files import whole_or_nothing
 from tandem.types import Spec
@@ -349,10 +349,9 @@ def _table(cells: Mapping[str, Any], features: Mapping[str, Mapping[str, Any]]) 
 
 
 def _png(picture: np.ndarray, name: str) -> bytes:
-    codec, data = compressed(picture)
-    if codec != "png":
+    if picture.shape[2] not in PNG_CHANNELS:
         raise DataError(f"camera '{name}' has {picture.shape[2]} channels; LeRobot stores pictures with 1, 3 or 4.")
-    return data
+    return png(picture)
 
 
 def _episode_row(number: int, task: str, length: int, index: int, file: int) -> dict[str, Any]:
