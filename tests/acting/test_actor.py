@@ -11,6 +11,7 @@ from tandem.acting.actor import Actor
 from tandem.acting.limits import LimitedEnv, Limits
 from tandem.acting.person_reward import PersonReward, reward_source
 from tandem.acting.rewards import Label
+from tandem.acting.verdicts import contradict, discard, give_label
 from tandem.data.validation import Validator
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.limits import LimitSettings
@@ -148,7 +149,7 @@ def test_a_reset_is_never_part_of_a_step() -> None:
 def test_a_label_ends_the_episode_with_its_next_step() -> None:
     actor, link = acting()
     turns(actor, 1)
-    assert actor.give_label(Label(True), episode=0) == ""
+    assert give_label(actor, Label(True), episode=0) == ""
     turns(actor, 1)
     last = link.sent[-1]
     assert (last.step, last.reward, last.terminated, last.success) == (1, 1.0, True, True)
@@ -164,7 +165,7 @@ def test_a_label_is_known_where_the_environment_reports_no_success(label: bool |
         actor = Actor(make_env("strange:NoSuccess-v0", 2), link, [HandsOff()] * 2, source="robot", seed=3)
         actor.begin()
         turns(actor, 1)
-        actor.give_label(Label(label))
+        give_label(actor, Label(label))
         turns(actor, 1)
     assert [step.success for step in link.sent] == [None, None, stored, None], "the person judged row 0 alone"
 
@@ -175,12 +176,12 @@ def test_a_label_that_comes_too_late_does_not_end_the_next_episode(episode: int 
     actor, link = acting()
     for _ in range(LENGTH):
         actor.step()
-    assert "had ended before" in actor.give_label(Label(True)) and actor.needs_reset
+    assert "had ended before" in give_label(actor, Label(True)) and actor.needs_reset
     actor.reset_ended()
-    assert actor.give_label(Label(True), episode) != "", "the next one has begun, and nobody has seen a step of it"
+    assert give_label(actor, Label(True), episode) != "", "the next one has begun, and nobody has seen a step of it"
     turns(actor, 2)
     assert [(step.last, step.success) for step in link.sent[LENGTH:]] == [(False, False)] * 2
-    assert "episode 0, which is over" in actor.give_label(Label(True), episode=0)
+    assert "episode 0, which is over" in give_label(actor, Label(True), episode=0)
     turns(actor, 1)
     assert [step.success for step in link.sent] == [False, False, True] * 2 and link.ends == []
 
@@ -188,8 +189,8 @@ def test_a_label_that_comes_too_late_does_not_end_the_next_episode(episode: int 
 def test_a_label_that_was_not_used_dies_with_its_episode() -> None:
     actor, link = acting()
     turns(actor, 1)
-    actor.give_label(Label(True))
-    actor.discard()
+    give_label(actor, Label(True))
+    discard(actor)
     actor.reset_ended()
     turns(actor, 1)
     assert not link.sent[-1].last and link.sent[-1].episode == 1
@@ -201,7 +202,7 @@ def test_a_person_is_asked_how_an_episode_ended_and_the_step_waits_for_the_answe
         assert not actor.needs_label
         actor.step()
     assert actor.needs_label and len(link.sent) == LENGTH - 1 and not actor.needs_reset
-    assert actor.give_label(Label(False)) == ""
+    assert give_label(actor, Label(False)) == ""
     assert not actor.needs_label and actor.needs_reset
     last = link.sent[-1]
     assert (last.reward, last.terminated, last.truncated, last.success) == (0.0, True, False, False)
@@ -225,10 +226,10 @@ def test_a_person_judges_one_robot() -> None:
 
 def test_a_success_that_was_none_is_taken_back_with_its_episode() -> None:
     actor, link = acting()
-    assert actor.contradict() is None, "nothing has succeeded yet"
+    assert contradict(actor) is None, "nothing has succeeded yet"
     turns(actor, LENGTH + 1)
-    assert actor.contradict() == 0, "the one before, though the next one goes on"
-    assert actor.contradict(episode=1) is None, "it is not over"
+    assert contradict(actor) == 0, "the one before, though the next one goes on"
+    assert contradict(actor, episode=1) is None, "it is not over"
     [end] = link.ends
     assert (end.source, end.episode, end.kept, end.success) == ("robot.0", 0, False, False)
     assert not actor.needs_reset
@@ -240,13 +241,13 @@ def test_a_success_that_was_none_is_taken_back_with_its_episode() -> None:
 def test_what_is_discarded_is_the_episode_that_the_person_saw() -> None:
     actor, link = acting()
     turns(actor, 1)
-    assert actor.discard() == 0 and actor.needs_reset, "in the middle: this one"
+    assert discard(actor) == 0 and actor.needs_reset, "in the middle: this one"
     actor.reset_ended()
-    assert actor.discard() == 0, "before the first step: the one before"
+    assert discard(actor) == 0, "before the first step: the one before"
     assert not actor.needs_reset
     for _ in range(LENGTH):
         actor.step()
-    assert actor.discard() == 1, "it has ended and the next one has not begun"
+    assert discard(actor) == 1, "it has ended and the next one has not begun"
     actor.reset_ended()
     assert [(end.episode, end.kept) for end in link.ends] == [(0, False), (0, False), (1, False)]
     assert actor.place == (2, 0)
@@ -256,7 +257,7 @@ def test_an_episode_that_waits_for_its_label_can_be_discarded() -> None:
     actor, link = acting(rewards=PersonReward())
     for _ in range(LENGTH):
         actor.step()
-    assert actor.discard() == 0 and not actor.needs_label and actor.needs_reset
+    assert discard(actor) == 0 and not actor.needs_label and actor.needs_reset
     assert len(link.sent) == LENGTH and link.sent[-1].truncated and [end.kept for end in link.ends] == [False]
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tandem.agents import losses, ppo_losses
+from tandem.agents import imitating, losses, ppo_losses
 from tandem.agents.bc import cloning_mse
 
 NEXT_QS = jnp.array([[0.8, 0.5, 0.9], [0.6, 0.7, 0.2]])  # minima 0.6, 0.5, 0.2
@@ -78,16 +78,16 @@ def test_the_cloning_loss_by_hand() -> None:
 def test_the_distance_from_corrections_by_hand_counts_corrected_rows_alone() -> None:
     a, shown = jnp.array([[0.1, 0.2], [0.5, 0.5], [0.0, 0.3]]), jnp.zeros((3, 2))
     # 0.01 + 0.04 and 0.09, over the three rows of the batch
-    assert float(losses.imitation_loss(a, shown, jnp.array([1.0, 0.0, 1.0]))) == pytest.approx(0.14 / 3)
-    assert float(losses.imitation_loss(a, shown, jnp.zeros(3))) == 0.0
+    assert float(imitating.imitation_loss(a, shown, jnp.array([1.0, 0.0, 1.0]))) == pytest.approx(0.14 / 3)
+    assert float(imitating.imitation_loss(a, shown, jnp.zeros(3))) == 0.0
 
 
 def test_the_entropy_that_the_temperature_aims_at_is_that_of_rows_that_are_not_imitated() -> None:
     """A batch of two demonstrations at -9 nats and two own steps at -3."""
     log_pi = jnp.array([9.0, 9.0, 2.0, 4.0])
-    assert float(losses.own_entropy(log_pi, jnp.array([0.5, 0.5, 0.0, 0.0]))) == -3.0
-    assert float(losses.own_entropy(log_pi, None)) == float(losses.own_entropy(log_pi, jnp.zeros(4))) == -6.0
-    assert float(losses.own_entropy(log_pi, jnp.ones(4))) == -6.0, "where there are no others, all count"
+    assert float(imitating.own_entropy(log_pi, jnp.array([0.5, 0.5, 0.0, 0.0]))) == -3.0
+    assert float(imitating.own_entropy(log_pi, jnp.zeros(4))) == -6.0
+    assert float(imitating.own_entropy(log_pi, jnp.ones(4))) == -6.0, "where there are no others, all count"
 
 
 def test_shapes_that_would_broadcast_silently_are_refused() -> None:

@@ -242,11 +242,11 @@ def test_weights_of_0_imitate_nothing_and_bounds_that_are_not_known_bound_nothin
 
 def test_the_temperature_sees_the_entropy_of_rows_that_are_not_imitated() -> None:
     """The same update with one half of the rows imitated, then the other: together they have the entropy of all rows."""
-    batch = batch_of()
+    batch, agent = batch_of(), dataclasses.replace(AGENT, config=dataclasses.replace(AGENT.config, entropy_of="own"))
     first = np.zeros_like(batch.masks)
     first[:, : first.shape[1] // 2] = 1e-9  # too little to move the actor
     entropies = [
-        float(AGENT.update(AGENT.init(0), batch._replace(imitation=weights))[1]["actor/entropy"])
+        float(agent.update(agent.init(0), batch._replace(imitation=weights))[1]["actor/entropy"])
         for weights in (first, 1e-9 - first, np.zeros_like(first))
     ]
     assert abs(entropies[0] - entropies[1]) > 1e-3 and np.mean(entropies[:2]) == pytest.approx(entropies[2], abs=1e-4)

@@ -17,7 +17,7 @@ EVALUATE = "acting/test_evaluate.py"
 
 MUTANTS = [
     # ---- what comes next
-    Mutant("sums_have_one_step", "data/replay.py", "range(self.n_step - 1)", "range(0)", (LOOK_AHEAD,)),
+    Mutant("sums_have_one_step", "data/replay.py", "None, self.n_step\n", "None, 1\n", (LOOK_AHEAD,)),
     Mutant("the_last_of_a_sum_is_not_discounted", "data/replay.py", "masks=discounts * self._masks", "masks=self._masks", (LOOK_AHEAD,)),
     Mutant(
         "any_row_of_an_episode_is_a_successor",

@@ -22,7 +22,7 @@ MUTANTS = [
         "        self._observation = step.observation\n        self._made",
         (ACTOR,),
     ),
-    Mutant("ended_rows_are_never_reset", "acting/actor.py", "        self._ended |= judged.step.ended\n", "", (ACTOR,)),
+    Mutant("ended_rows_are_never_reset", "acting/actor.py", "        self.ended |= judged.step.ended\n", "", (ACTOR,)),
     Mutant(
         "the_asked_action_is_stored_instead_of_the_executed_one",
         "data/episode.py",
@@ -40,7 +40,7 @@ MUTANTS = [
     Mutant("a_number_is_used_twice", "data/episode.py", "        self.seq += 1\n", "        self.seq += not transition.last\n", (EPISODE,)),
     Mutant("observations_share_their_memory", "data/episode.py", "np.array(value, dtype=", "np.asarray(value, dtype=", (EPISODE,)),
     Mutant(
-        "a_late_label_ends_the_next_episode", "acting/actor.py", "episode is not None and episode != recorder.episode", "False", (ACTOR,)
+        "a_late_label_ends_the_next_episode", "acting/verdicts.py", "episode is not None and episode != recorder.episode", "False", (ACTOR,)
     ),
     # ---- limits
     Mutant(

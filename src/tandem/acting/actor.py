@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from tandem.acting.policy import OwnPolicy
-from tandem.acting.rewards import EnvironmentReward, Judged, Label, RewardSource
+from tandem.acting.rewards import EnvironmentReward, Judged, RewardSource
 from tandem.data.episode import EpisodeRecorder
 from tandem.decisions import DECIDES, Held, held_for
 from tandem.envs.task_env import TaskEnv
@@ -104,16 +104,16 @@ class Actor:
         if own_policy is not None:
             link.acting_with(own_policy.known_as)
         self._seed = seed
-        self._recorders = [EpisodeRecorder(self.spec, f"{source}.{row}") for row in range(env.num_envs)]
+        self.recorders = [EpisodeRecorder(self.spec, f"{source}.{row}") for row in range(env.num_envs)]
         self._observation: Observation = {}
         self._made: _Made | None = None
-        self._ended = np.zeros(env.num_envs, bool)
+        self.ended = np.zeros(env.num_envs, bool)
         """Rows whose episode is over and that were not reset yet."""
         self.transitions: list[Transition] = []
         """The last step of every row; none of a row whose episode was lost."""
         self.judged: Judged | None = None
         """How it was judged."""
-        self._rewarded: int | None = None
+        self.rewarded: int | None = None
         """The last episode of row 0 that was a success."""
         self.returns = np.zeros(env.num_envs)
         """Sum of rewards of the episode that each row is in."""
@@ -127,12 +127,12 @@ class Actor:
     @property
     def needs_reset(self) -> bool:
         """An episode is over: `reset_ended` comes before the next step."""
-        return bool(self._ended.any())
+        return bool(self.ended.any())
 
     def reset_ended(self) -> None:
         """New episodes in the rows whose last one is over."""
         if self.needs_reset:
-            self._reset(np.flatnonzero(self._ended).tolist())
+            self._reset(np.flatnonzero(self.ended).tolist())
 
     def step(self) -> None:
         """One step in every row."""
@@ -167,7 +167,7 @@ class Actor:
         self.judged = judged = self.rewards.judge(made.step)
         version = self.snapshot.version if self.snapshot else -1
         lost = made.step.lost
-        known = [(i, recorder) for i, recorder in enumerate(self._recorders) if lost is None or not lost[i]]
+        known = [(i, recorder) for i, recorder in enumerate(self.recorders) if lost is None or not lost[i]]
         self.transitions = [
             recorder.record(made.asked[i], judged.step, i, intervened=made.by_human[i], policy_version=version, labelled=judged.labelled(i))
             for i, recorder in known
@@ -180,65 +180,28 @@ class Actor:
             self._link.send(self.transitions)
         self.steps += len(self.transitions)
         self.returns += judged.step.reward
-        self._ended |= judged.step.ended
+        self.ended |= judged.step.ended
         if judged.step.success[0]:
-            self._rewarded = self._recorders[0].episode
+            self.rewarded = self.recorders[0].episode
         self._leave_episodes_without_numbers()
         if judged.label is not None:
-            self._send_episode_end(kept=True, success=judged.label.success)
+            self.end_episode(kept=True, success=judged.label.success)
 
     def _leave_episodes_without_numbers(self) -> None:
         """From a NaN or infinite observation nobody can act: the journal rejects the step, and the row begins a new episode."""
-        for row in np.flatnonzero(~self._ended).tolist():
+        for row in np.flatnonzero(~self.ended).tolist():
             found = _not_finite(_row(self._observation, row))
             if found:
-                self._ended[row] = True
+                self.ended[row] = True
                 self._say(f"[ACTOR] environment '{self.spec.task}' handed out {found}: the episode is left, and another begins")
 
     def leave_episodes(self) -> None:
         """All rows begin new episodes: the last step was not made, and nobody knows what the robot did instead."""
-        self._ended[:] = True
+        self.ended[:] = True
 
-    def give_label(self, label: Label, episode: int | None = None) -> str:
-        """A person judges the episode of row 0 (`episode`: the number of the one that was meant); returns why not, empty if it counts.
-
-        A label that comes too late must not end the episode that follows the one it is about.
-        """
-        recorder = self._recorders[0]
-        if episode is not None and episode != recorder.episode:
-            return f"it is about episode {episode}, which is over; episode {recorder.episode} goes on"
-        if self._ended[0] or (recorder.step == recorder.began_at and not self.needs_label):
-            return "the last episode had ended before it, and the next one has no step yet"
-        self.rewards.give_label(label)
-        if self.needs_label:
-            self.settle()
-        return ""
-
-    def discard(self, row: int = 0) -> int:
-        """Throw away the episode of a row; if it has no step yet, the one before. Returns the number of the discarded one."""
-        if self.needs_label:
-            self.settle()
-        recorder = self._recorders[row]
-        before = recorder.step == recorder.began_at and recorder.episode > 0
-        episode = recorder.episode - 1 if before else recorder.episode
-        self._send_episode_end(kept=False, success=None, episode=episode, row=row)
-        if not before:
-            self._ended[row] = True
-        return episode
-
-    def contradict(self, episode: int | None = None) -> int | None:
-        """A person says that the success of an episode of row 0 (the last one, unless its number is given) was none.
-
-        It is discarded, and `success` is False beside that: its last frame shows a failure. Returns its number; None: it is not over.
-        """
-        if self._rewarded is None or (episode is not None and episode > self._rewarded):
-            return None
-        chosen = self._rewarded if episode is None else episode
-        self._send_episode_end(kept=False, success=False, episode=chosen)
-        return chosen
-
-    def _send_episode_end(self, kept: bool, success: bool | None, episode: int | None = None, row: int = 0) -> None:
-        recorder = self._recorders[row]
+    def end_episode(self, kept: bool, success: bool | None, episode: int | None = None, row: int = 0) -> None:
+        """Tell the learner what became of an episode (the one that runs, unless its number is given)."""
+        recorder = self.recorders[row]
         self._link.episode_end(EpisodeEnd(recorder.source, recorder.episode if episode is None else episode, recorder.step, kept, success))
 
     def _step_env(self, actions: np.ndarray) -> Step:
@@ -264,7 +227,7 @@ class Actor:
             found = _not_finite(_row(self._observation, row))
             if found:
                 raise EnvironmentFailed(f"environment '{self.spec.task}' handed out {found} in reset(): there is nothing to act from")
-            self._ended[row] = False
+            self.ended[row] = False
             self.returns[row] = 0.0
             if self._deterministic_share:
                 skilled = sum(self._successes) >= SKILLED * WINDOW
@@ -275,7 +238,7 @@ class Actor:
                 self._held.begin([row])
             if self._operators:
                 self._operators[row].reset()
-            self._recorders[row].begin(_row(self._observation, row), first.get(row, 0))
+            self.recorders[row].begin(_row(self._observation, row), first.get(row, 0))
         self.rewards.begin(rows)
 
     def _take_newest_policy(self) -> None:
@@ -315,7 +278,7 @@ class Actor:
     @property
     def place(self) -> tuple[int, int]:
         """Episode of row 0, and its next step."""
-        return self._recorders[0].episode, self._recorders[0].step
+        return self.recorders[0].episode, self.recorders[0].step
 
     def state(self) -> dict[str, Any]:
         """All that decides what it does next; environments that cannot be saved are left out and begin new episodes."""
@@ -323,7 +286,7 @@ class Actor:
             "env": self.env.state() if self.env.capabilities.saves else None,
             "steps": self.steps,
             "random": json.dumps(self._random.bit_generator.state),
-            "recorders": [{k: v for k, v in dataclasses.asdict(r).items() if k != "spec"} for r in self._recorders],
+            "recorders": [{k: v for k, v in dataclasses.asdict(r).items() if k != "spec"} for r in self.recorders],
             "explores": self._explores.tolist(),
             "successes": list(self._successes),
             "operators": [operator.memory() for operator in self._operators],
@@ -346,10 +309,10 @@ class Actor:
         if state["env"] is None:
             self.begin()  # under its own source: what the old one sent after the checkpoint stays as it is
             return
-        for recorder, saved in zip(self._recorders, state["recorders"], strict=True):
+        for recorder, saved in zip(self.recorders, state["recorders"], strict=True):
             for name, value in saved.items():
                 setattr(recorder, name, value)
-        self._ended[:] = [recorder.observation is None for recorder in self._recorders]
+        self.ended[:] = [recorder.observation is None for recorder in self.recorders]
         self._observation = self.env.restore(state["env"])
         if self._held is not None and state.get("held") is not None:
             self._held.restore(state["held"])

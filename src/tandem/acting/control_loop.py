@@ -23,6 +23,7 @@ from tandem.acting.actor import Actor
 from tandem.acting.latch import Latch, short
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import Label
+from tandem.acting.verdicts import contradict, discard, give_label
 from tandem.acting.view_stream import ViewStream
 from tandem.acting.watchdog import Halt, Watchdog
 from tandem.acting.watchdog_process import WatchdogProcess
@@ -199,7 +200,7 @@ class ControlLoop:
         except LimitViolated as problem:
             self._stand("limit", "the robot", str(problem))
             if isinstance(problem, CameraFailed):  # what it showed before that was noticed is stored already
-                episode = self._actor.discard(problem.row)
+                episode = discard(self._actor, problem.row)
                 self._say(f"[ACTOR] episode {episode} is not learned from: its camera had failed")
             self._actor.leave_episodes()
             return False
@@ -367,7 +368,7 @@ class ControlLoop:
             self._label(command)
         elif command.command == "record" and command.detail.get("what") in ("discard", "redo"):
             self._label_until, self._notice = None, ""
-            self._say(f"[ACTOR] a person discards episode {self._actor.discard()}")
+            self._say(f"[ACTOR] a person discards episode {discard(self._actor)}")
         elif command.command == "record" and command.detail.get("what") == "wrong":
             self._contradict(command)
 
@@ -380,14 +381,14 @@ class ControlLoop:
     def _label(self, command: Command) -> None:
         success, episode = command.detail.get("success"), command.detail.get("episode")
         label = Label(success if isinstance(success, bool) else None)
-        refused = self._actor.give_label(label, episode if type(episode) is int else None)
+        refused = give_label(self._actor, label, episode if type(episode) is int else None)
         self._label_until, self._notice = None, f"the label '{label}' was ignored: {refused}" if refused else ""
         if not refused:
             self._say(f"[ACTOR] a person says: {label}")
 
     def _contradict(self, command: Command) -> None:
         given = command.detail.get("episode")
-        episode = self._actor.contradict(given if type(given) is int else None)
+        episode = contradict(self._actor, given if type(given) is int else None)
         self._notice = "no episode of this robot has ended as a success yet: there is no reward to take back" if episode is None else ""
         if episode is not None:
             self._say(f"[ACTOR] a person says: the success of episode {episode} was none; it is discarded")

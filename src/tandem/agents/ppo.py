@@ -80,7 +80,7 @@ class PPO:
 
     @property
     def widths(self) -> Widths:
-        return Widths(self.observation_dim, self.action_dim, self.axes, self.choices.total)
+        return Widths(self.observation_dim, self.action_dim, self.axes, sum(self.choices.sizes))
 
     @property
     def memory_sizes(self) -> tuple[int, int]:
@@ -118,7 +118,7 @@ class PPO:
             init_std=config.init_std,
             std_type=config.std_type,
             std_range=config.std_range,
-            choices=self.choices.total,
+            choices=sum(self.choices.sizes),
         )
         return actor, Regressor(critic_key, critic_inputs, critic_hidden)
 

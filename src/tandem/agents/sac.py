@@ -16,11 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tandem.agents.imitating import imitation_loss, own_entropy
 from tandem.agents.losses import (
     actor_loss,
     critic_loss,
-    imitation_loss,
-    own_entropy,
     positive,
     random_subset,
     raw_of_positive,
@@ -196,13 +195,13 @@ class SAC:
         key, action_key, critic_key = jax.random.split(state.key, 3)
         s, alpha = state.critic.see(jnp.asarray(batch.observations), batch.raw), positive(state.temperature)
 
-        imitated = batch.imitation if self.config.entropy_of == "own" else None
-
         def loss(actor: TanhGaussian) -> tuple[Array, Info]:
             a, log_pi = actor.sample(s, action_key)
             qs = state.critic(_pairs(s, a), critic_key)
-            value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": own_entropy(log_pi, imitated)}
+            value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": -log_pi.mean()}
             if batch.imitation is not None:
+                if self.config.entropy_of == "own":
+                    info["actor/entropy"] = own_entropy(log_pi, jnp.asarray(batch.imitation))
                 info["actor/imitation_loss"] = imitation_loss(a, self._arm(batch.actions), jnp.asarray(batch.imitation))
                 value += info["actor/imitation_loss"]
             return value, info

@@ -50,14 +50,7 @@ def train(
     require_learnable(env.spec)
     spec, demos = resumed_spec(path, env.spec, config.demos) if resume else decide_spec(judged, config.demos, init_from, display.say)
     config = settle(config, demos, spec.control_hz, display.say)
-    if config.operator in DEVICES or config.reward_source == "person":
-        raise ConfigError(
-            f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "
-            "real time, so no person can take part. Leave --sync out, or use --operator person:scripted."
-        )
-    if env.capabilities.clock == "real":
-        env.close()
-        raise ConfigError(f"--sync is not for a robot: it does not run in real time, and the clock of environment '{config.task}' is real")
+    _require_no_real_time(config, env)
     nobody = config.operator == "browser"  # there is no page to a run without a port
     operators, _ = make_operators("none" if nobody else config.operator, env, config.seed)
     starts = _starts(config) if config.demo_starts else None
@@ -100,6 +93,17 @@ def train(
         summary = trainer.finish(reason)
     run.close()
     return summary
+
+
+def _require_no_real_time(config: TrainConfig, env: TaskEnv) -> None:
+    if config.operator in DEVICES or config.reward_source == "person":
+        raise ConfigError(
+            f"--sync with operator '{config.operator}' and reward source '{config.reward_source}': synchronous training does not run in "
+            "real time, so no person can take part. Leave --sync out, or use --operator person:scripted."
+        )
+    if env.capabilities.clock == "real":
+        env.close()
+        raise ConfigError(f"--sync is not for a robot: it does not run in real time, and the clock of environment '{config.task}' is real")
 
 
 def _keep(run: RunFolder, encoder: Encoder | None, rule: bytes) -> None:
