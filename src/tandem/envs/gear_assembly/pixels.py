@@ -9,6 +9,8 @@ board. The demonstrator still knows what was measured, in entries of the role `p
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Protocol
 
 import mujoco
 import mujoco.batch
@@ -155,28 +157,41 @@ def yaw_quat(yaw: np.ndarray) -> np.ndarray:
     return np.concatenate([np.cos(yaw / 2), nothing, nothing, np.sin(yaw / 2)], axis=-1)
 
 
-class _InOtherAxes:
-    """A script of `gear_assembly` that demonstrates here: it sees the measured board, and its steps are turned into the base's axes."""
+class Script(Protocol):
+    """A scripted demonstrator or corrector of a task that sees states."""
 
-    def __init__(self, script: GearExpert | GearCorrector) -> None:
-        self._script = script
+    name: str
+
+    def reset(self) -> None: ...
+
+    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]: ...
+
+
+class InOtherAxes:
+    """A script of the task that sees states, demonstrating here: it sees what was measured, and its steps are turned into the base's axes.
+
+    What follows the six axes of the arm, a gripper, is left as it is.
+    """
+
+    def __init__(self, script: Script, as_measured: Callable[[Observation], Observation]) -> None:
+        self._script, self._as_measured = script, as_measured
         self.name = script.name
 
     def reset(self) -> None:
         self._script.reset()
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
-        action, by_human = self._script.decide(_as_measured(observation), proposed)
-        step = turned(yaw_quat(observation["measured_yaw"]), action.astype(float))
-        return np.clip(step, -1, 1).astype(np.float32), by_human
+        action, by_human = self._script.decide(self._as_measured(observation), proposed)
+        arm = turned(yaw_quat(observation["measured_yaw"]), action[:6].astype(float))
+        return np.concatenate([np.clip(arm, -1, 1), action[6:]]).astype(np.float32), by_human
 
 
-def pixel_expert(seed: int | None = None) -> _InOtherAxes:
-    return _InOtherAxes(GearExpert(seed))
+def pixel_expert(seed: int | None = None) -> InOtherAxes:
+    return InOtherAxes(GearExpert(seed), _as_measured)
 
 
-def pixel_corrector(seed: int | None = None) -> _InOtherAxes:
-    return _InOtherAxes(GearCorrector(seed))
+def pixel_corrector(seed: int | None = None) -> InOtherAxes:
+    return InOtherAxes(GearCorrector(seed), _as_measured)
 
 
 def pixel_distance(observation: Observation) -> float:

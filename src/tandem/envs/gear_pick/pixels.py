@@ -21,7 +21,7 @@ import numpy as np
 from tandem.envs.arm import LINKS, CartesianControl
 from tandem.envs.cameras import Cameras, hide, picture_entry
 from tandem.envs.gear_assembly.board import DEGREE, MM
-from tandem.envs.gear_assembly.pixels import ABOVE, AIM, AWAY, FOVY, SIZE, from_measured_board, turned, yaw_quat
+from tandem.envs.gear_assembly.pixels import ABOVE, AIM, AWAY, FOVY, SIZE, InOtherAxes, from_measured_board, turned, yaw_quat
 from tandem.envs.gear_assembly.pixels import CAMERAS as ON_THE_HAND
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL
 from tandem.envs.gear_pick.expert import PickCorrector, PickExpert, pick_distance
@@ -136,28 +136,12 @@ def _as_measured(observation: Observation) -> Observation:
     }
 
 
-class _InOtherAxes:
-    """A script of the pick task that demonstrates here: it sees what was measured, and its steps are turned into the base's axes."""
-
-    def __init__(self, script: PickExpert | PickCorrector) -> None:
-        self._script = script
-        self.name = script.name
-
-    def reset(self) -> None:
-        self._script.reset()
-
-    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
-        action, by_human = self._script.decide(_as_measured(observation), proposed)
-        arm = turned(yaw_quat(observation["measured_yaw"]), action[:6].astype(float))
-        return np.concatenate([np.clip(arm, -1, 1), action[6:]]).astype(np.float32), by_human
+def pick_pixel_expert(mode: Mode, seed: int | None = None) -> InOtherAxes:
+    return InOtherAxes(PickExpert("assembly", mode, seed), _as_measured)
 
 
-def pick_pixel_expert(mode: Mode, seed: int | None = None) -> _InOtherAxes:
-    return _InOtherAxes(PickExpert("assembly", mode, seed))
-
-
-def pick_pixel_corrector(mode: Mode, seed: int | None = None) -> _InOtherAxes:
-    return _InOtherAxes(PickCorrector("assembly", mode, seed))
+def pick_pixel_corrector(mode: Mode, seed: int | None = None) -> InOtherAxes:
+    return InOtherAxes(PickCorrector("assembly", mode, seed), _as_measured)
 
 
 def pick_pixel_distance(observation: Observation) -> float:
