@@ -5,7 +5,8 @@
 Every package is installed into a virtual environment of its own (`.venv-worlds/`) and its tasks are stepped there (`serve:PYTHON:...`).
 The reward is 1 at success and 0 before (`benchmarks/worlds_tasks.py`). Three methods get the same demonstrations, the same minutes on
 2 cores and the same held-out episodes: RLPD as `tandem train` does it, cloning as `tandem bc` does it, and SBX's SAC with the
-demonstrations in its replay buffer. Each result is written to benchmarks/measured/worlds.json as it comes: start the same command again
+demonstrations in its replay buffer. SBX makes as many steps as it would in these minutes (measured once, `--sbx-speed`), so that its
+results do not depend on what else the machine does; it stops earlier when it has solved the task, as RLPD does. Each result is written to benchmarks/measured/worlds.json as it comes: start the same command again
 to go on where it was interrupted. RLPD's results are measured again when a setting of the recipe has changed.
 """
 
@@ -53,6 +54,8 @@ SOLVED = 0.98
 """RLPD stops before its minutes are over when two evaluations in a row are at least this good."""
 CLONING_STEPS = 20_000
 """Updates of cloning. The policy after the last one counts: it usually succeeds more often than the one with the best validation."""
+SBX_CHECKS = 20
+"""Episodes that SBX has to succeed in, all of them and twice in a row, to stop before its steps are over."""
 Method = Literal["rlpd", "cloning", "sbx"]
 
 
@@ -63,17 +66,19 @@ class World:
     package: str
     operator: str
     """Class of examples/operators that demonstrates it; those of Metaworld need the package, and run in its Python."""
+    sbx_steps: int
+    """Steps that SBX makes in a minute here, alone on 2 cores (`--sbx-speed`, 250 GFLOP/s)."""
 
 
 WORLDS = {
-    "PegInsertSide-v0": World("metaworld", "metaworld_scripts:PegInsertSide"),
-    "PickPlace-v0": World("metaworld", "metaworld_scripts:PickPlace"),
-    "DoorOpen-v0": World("metaworld", "metaworld_scripts:DoorOpen"),
-    "DrawerClose-v0": World("metaworld", "metaworld_scripts:DrawerClose"),
-    "Assembly-v0": World("metaworld", "metaworld_scripts:Assembly"),
-    "Lift-v0": World("robosuite", "grasping_scripts:Lift"),
-    "FetchPickAndPlaceSparse-v0": World("gymnasium-robotics", "grasping_scripts:FetchPickAndPlace"),
-    "PandaPickCubeState-v0": World("gym-hil", "grasping_scripts:PandaPickCube"),
+    "PegInsertSide-v0": World("metaworld", "metaworld_scripts:PegInsertSide", 14386),
+    "PickPlace-v0": World("metaworld", "metaworld_scripts:PickPlace", 12420),
+    "DoorOpen-v0": World("metaworld", "metaworld_scripts:DoorOpen", 13250),
+    "DrawerClose-v0": World("metaworld", "metaworld_scripts:DrawerClose", 13124),
+    "Assembly-v0": World("metaworld", "metaworld_scripts:Assembly", 13154),
+    "Lift-v0": World("robosuite", "grasping_scripts:Lift", 6952),
+    "FetchPickAndPlaceSparse-v0": World("gymnasium-robotics", "grasping_scripts:FetchPickAndPlace", 12226),
+    "PandaPickCubeState-v0": World("gym-hil", "grasping_scripts:PandaPickCube", 6312),
 }
 """Named before anything was tuned; not to be changed."""
 
@@ -150,18 +155,34 @@ class Trial:
             raise SystemExit(f"`tandem {command}` ended with code {code} at {self.task}; {log} ends with:\n{log.read_text()[-2000:]}")
 
     def sbx(self) -> dict[str, Any]:
+        """As many steps as it makes in the minutes when it is alone."""
         peers = Peers("worlds_sbx.py")
         try:
-            return peers.ask(
-                python=str(self.python),
-                task=self.task,
-                demos_file=str(self._demos_as_arrays()),
-                minutes=self.minutes,
-                seed=self.seed,
-                final_seeds=episode_seeds(self.seed, "final", self.episodes),
-            )
+            return self._ask_sbx(peers, steps=round(WORLDS[self.task].sbx_steps * self.minutes), minutes=None, episodes=self.episodes)
         finally:
             peers.close()
+
+    def sbx_speed(self) -> int:
+        """Steps of SBX in a minute, without compiling."""
+        peers = Peers("worlds_sbx.py")
+        try:
+            for minutes in (0.35, 0.5):
+                found = self._ask_sbx(peers, steps=None, minutes=minutes, episodes=0)
+            return round(found["steps"] / minutes)
+        finally:
+            peers.close()
+
+    def _ask_sbx(self, peers: Peers, *, steps: int | None, minutes: float | None, episodes: int) -> dict[str, Any]:
+        return peers.ask(
+            python=str(self.python),
+            task=self.task,
+            demos_file=str(self._demos_as_arrays()),
+            steps=steps,
+            minutes=minutes,
+            seed=self.seed,
+            check_seeds=episode_seeds(self.seed, "selection", SBX_CHECKS),
+            final_seeds=episode_seeds(self.seed, "final", episodes),
+        )
 
     def _demos_as_arrays(self) -> Path:
         """The demonstrations for a program without Tandem: flat observations in their own units, actions in [-1, 1]."""
@@ -279,6 +300,7 @@ def main(
     minutes: float = 10.0,
     episodes: int = EPISODES,
     recipe: str = "fitted",
+    sbx_speed: bool = False,
     json: bool = False,
     runs: Path = Path("runs/benchmark_worlds"),
     results: Path = ROOT / "benchmarks" / "measured" / "worlds.json",
@@ -292,6 +314,7 @@ def main(
         minutes: Minutes of training, of each run.
         episodes: Held-out episodes of each run.
         recipe: The recipe of RLPD, one for all tasks.
+        sbx_speed: Only measure how many steps SBX makes in a minute; for `WORLDS`.
         json: One JSON object instead of the table.
         runs: Folder for demonstrations and runs.
         results: File of what has been measured; what is in it is not measured again.
@@ -303,11 +326,14 @@ def main(
     gflops = machine_gflops()
     conditions = {"minutes": minutes, "episodes": episodes, "demos": DEMOS, "recipe": recipe, "cores": CORES}
     measured = Results(results, conditions)
-    for task in tasks:
-        for seed in seeds:
-            trial = Trial(task, seed, minutes, episodes, recipe, runs / f"{task}_{seed}")
-            for method in methods:
-                measure(trial, method, measured)
+    trials = [Trial(task, seed, minutes, episodes, recipe, runs / f"{task}_{seed}") for task in tasks for seed in seeds]
+    if sbx_speed:
+        for trial in trials:
+            print(f"{trial.task}: {trial.sbx_speed():,} steps of SBX in a minute, {gflops:.0f} GFLOP/s", flush=True)
+        return
+    for trial in trials:
+        for method in methods:
+            measure(trial, method, measured)
     report = report_of(measured, tasks, methods, seeds)
     report.figures["gflops"] = gflops
     report.show(json)

@@ -5,6 +5,7 @@ replay buffer before the first step and stay there; observations are standardise
 """
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ import numpy as np
 
 LEARNING_STARTS = 100
 """Steps with random actions, as many as Tandem's recipe waits before its first update."""
+CHECK_PERIOD = 5000
+"""Steps between two questions whether the task is solved: SBX may stop early, as RLPD does."""
 
 
 class Piped(gymnasium.Env):
@@ -22,7 +25,8 @@ class Piped(gymnasium.Env):
 
     def __init__(self, python: str, task: str, entries: list[str], mean: np.ndarray, deviation: np.ndarray):
         command = [python, str(Path(__file__).with_name("worlds_tasks.py")), task]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        surroundings = {"MUJOCO_GL": "egl", **os.environ}  # gym-hil opens a renderer even where nobody looks
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=surroundings)
         self._entries, self._mean, self._deviation = entries, mean, deviation
         limits = self._answer()
         self._low, self._high = np.array(limits["low"]), np.array(limits["high"])
@@ -69,7 +73,10 @@ def fill(model, demos, mean: np.ndarray, deviation: np.ndarray) -> None:
         model.replay_buffer.add(now[row], then[row], demos["action"][row], demos["reward"][row], demos["terminated"][row], [{}])
 
 
-def train(python: str, task: str, demos_file: str, minutes: float, seed: int, final_seeds: list) -> dict:
+def train(
+    python: str, task: str, demos_file: str, steps: int | None, minutes: float | None, seed: int, check_seeds: list, final_seeds: list
+) -> dict:
+    """Until so many steps or minutes, whichever is given, or until two checks in a row succeed in every episode."""
     from sbx import SAC
     from stable_baselines3.common.callbacks import BaseCallback
 
@@ -77,31 +84,39 @@ def train(python: str, task: str, demos_file: str, minutes: float, seed: int, fi
     entries = [str(name) for name in demos["entries"]]
     mean, deviation = demos["observation"].mean(0), demos["observation"].std(0)
     deviation = np.where(deviation < 1e-6, 1.0, deviation)  # an entry that never changes
-    env = Piped(python, task, entries, mean, deviation)
+    env, checked = (Piped(python, task, entries, mean, deviation) for _ in range(2))
 
-    class UntilTimeIsUp(BaseCallback):
+    class UntilItIsOver(BaseCallback):
+        solved = 0
+
         def _on_step(self) -> bool:
-            return time.monotonic() < until
+            if self.num_timesteps % CHECK_PERIOD == 0:
+                self.solved = self.solved + 1 if solves(self.model, checked, check_seeds) else 0
+            return self.solved < 2 and time.monotonic() < until
 
     model = SAC("MlpPolicy", env, seed=seed, learning_starts=LEARNING_STARTS, buffer_size=500_000)
     fill(model, demos, mean, deviation)
-    until = time.monotonic() + 60 * minutes
-    model.learn(10**9, callback=UntilTimeIsUp())
-    return {"successes": evaluate(model, env, final_seeds), "episodes": len(final_seeds), "steps": int(model.num_timesteps)}
-
-
-def evaluate(model, env: Piped, seeds: list) -> int:
-    successes = 0
-    for seed in seeds:
-        observation, _ = env.reset(seed=seed)
-        ended = False
-        while not ended:
-            action, _ = model.predict(observation, deterministic=True)
-            observation, _, terminated, truncated, info = env.step(action)
-            ended = terminated or truncated
-        successes += info["success"]
+    until = float("inf") if minutes is None else time.monotonic() + 60 * minutes
+    model.learn(10**9 if steps is None else steps, callback=UntilItIsOver())
+    successes = sum(succeeds(model, checked, each) for each in final_seeds)
     env.close()
-    return int(successes)
+    checked.close()
+    return {"successes": successes, "episodes": len(final_seeds), "steps": int(model.num_timesteps)}
+
+
+def solves(model, env: Piped, seeds: list) -> bool:
+    """Every one of these episodes; the first that fails ends the question."""
+    return all(succeeds(model, env, seed) for seed in seeds)
+
+
+def succeeds(model, env: Piped, seed: int) -> bool:
+    observation, _ = env.reset(seed=seed)
+    ended = False
+    while not ended:
+        action, _ = model.predict(observation, deterministic=True)
+        observation, _, terminated, truncated, info = env.step(action)
+        ended = terminated or truncated
+    return bool(info["success"])
 
 
 if __name__ == "__main__":
