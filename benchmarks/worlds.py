@@ -6,8 +6,10 @@ Every package is installed into a virtual environment of its own (`.venv-worlds/
 The reward is 1 at success and 0 before (`benchmarks/worlds_tasks.py`). Three methods get the same demonstrations, the same minutes on
 2 cores and the same held-out episodes: RLPD as `tandem train` does it, cloning as `tandem bc` does it, and SBX's SAC with the
 demonstrations in its replay buffer. SBX makes as many steps as it would in these minutes (measured once, `--sbx-speed`), so that its
-results do not depend on what else the machine does; it stops earlier when it has solved the task, as RLPD does. Each result is written to benchmarks/measured/worlds.json as it comes: start the same command again
-to go on where it was interrupted. RLPD's results are measured again when a setting of the recipe has changed.
+results do not depend on what else the machine does; it stops earlier when it has solved the task, as RLPD does.
+
+Each result is written to benchmarks/measured/worlds.json as it comes: start the same command again to go on where it was interrupted.
+RLPD's results are measured again when a setting of the recipe has changed.
 """
 
 from __future__ import annotations
