@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tandem.envs import registry
-from tandem.envs.reach import SPEC, Reach
+from tandem.envs.reach import SPEC, Reach, ReachExpert
 from tandem.types import Discrete, Entry, Observation
 
 GRASP = dataclasses.replace(SPEC, task="grasp", action=(*SPEC.action, Discrete("gripper", ("close", "hold", "open"), rest=1)))
@@ -35,6 +35,14 @@ class Pictured(Reach):
     def observe(self, rows) -> Observation:
         seen = super().observe(rows)
         return seen | {"wrist": np.zeros((len(seen["to_ball"]), 8, 8, 3), np.uint8)}
+
+
+class Presses(ReachExpert):
+    """Closes near the ball, and holds otherwise."""
+
+    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+        arm, by_human = super().decide(observation, proposed)
+        return np.append(arm, 0.0 if np.linalg.norm(observation["to_ball"]) < 0.05 else 1.0).astype(np.float32), by_human
 
 
 @pytest.fixture

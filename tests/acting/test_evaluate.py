@@ -13,7 +13,7 @@ from tandem.errors import EpisodeLost
 from tandem.link.trainer_end import TrainerEnd
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.trainer import Trainer
-from tandem.off_policy.trainer_process import TrainerLoop
+from tandem.off_policy.trainer_process import RlpdTraining, TrainerLoop
 from tandem.runs.board import Board
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
@@ -61,7 +61,7 @@ def test_a_trainer_says_that_it_evaluates_as_long_as_it_does(tmp_path: Path) -> 
     run = RunFolder.create(tmp_path / "run", "rlpd", config, spec)
     link = TrainerEnd(run.path, spec)
     trainer = Trainer(config, run, spec, [], Display("quiet"), link)
-    loop = TrainerLoop(trainer, link)
+    loop = TrainerLoop(RlpdTraining(trainer), link)
     loop.beat("training")
     board = Board(run.path)
     before = board["trainer_heartbeat"]

@@ -14,7 +14,7 @@ from tandem.link.trainer_end import TrainerEnd
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.sync import train
 from tandem.off_policy.trainer import Trainer
-from tandem.off_policy.trainer_process import TrainerLoop
+from tandem.off_policy.trainer_process import RlpdTraining, TrainerLoop
 from tandem.runs.checkpoint import read_policy
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
@@ -52,26 +52,27 @@ def test_a_version_names_one_set_of_parameters_published_or_kept(eval_period: in
 
 
 @pytest.fixture
-def trainer(tmp_path: Path) -> Iterator[TrainerLoop]:
+def loop(tmp_path: Path) -> Iterator[TrainerLoop]:
     config = replace(SMALL, stop_success=0.0, stop_evaluations=2)  # every evaluation is good enough
     spec = make("reach").get_wrapper_attr("task_spec")
     run = RunFolder.create(tmp_path / "run", "rlpd", config, spec)
     link = TrainerEnd(run.path, spec)
-    loop = TrainerLoop(Trainer(config, run, spec, [], Display("quiet"), link), link)
-    loop.begin(None)
+    loop = TrainerLoop(RlpdTraining(Trainer(config, run, spec, [], Display("quiet"), link)), link)
+    loop.training.begin()
     yield loop
     link.close()
     run.close()
 
 
-def test_a_person_may_ask_for_evaluations_without_ending_the_run(trainer: TrainerLoop) -> None:
+def test_a_person_may_ask_for_evaluations_without_ending_the_run(loop: TrainerLoop) -> None:
+    training = loop.training
     for _ in range(3):
-        trainer.handle_command(Command("evaluate", "trainer", {}))
-    assert trainer.trainer.stop_reason is None
-    assert len([row for row in trainer.trainer.run.metrics() if "eval/success" in row]) == 3 and trainer.trainer.run.best_policy.exists()
-    trainer.trainer.evaluate()
-    trainer.trainer.evaluate()
-    assert trainer.trainer.stop_reason == "stop_success (0) reached in 2 evaluations in a row"
+        loop.handle_command(Command("evaluate", "trainer", {}))
+    assert training.campaign.stop_reason is None
+    assert len([row for row in training.run.metrics() if "eval/success" in row]) == 3 and training.run.best_policy.exists()
+    training.evaluate()
+    training.evaluate()
+    assert training.campaign.stop_reason == "stop_success (0) reached in 2 evaluations in a row"
 
 
 def test_how_many_transitions_the_two_buffers_hold_is_logged(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from tandem.acting.policy import act_with, load_policy
 from tandem.agents.bc import BCConfig
 from tandem.agents.sac_config import SACConfig
 from tandem.data.journal import Journal
-from tandem.envs.reach import ReachExpert
 from tandem.envs.registry import make_env, spec_for
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
@@ -18,8 +17,7 @@ from tandem.off_policy.sync import train
 from tandem.programs.record import record_demos
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
 from tandem.runs.display import Display
-from tandem.types import Observation
-from tests.grasp_task import odd_tasks  # noqa: F401  a fixture
+from tests.grasp_task import Presses, odd_tasks  # noqa: F401  a fixture
 
 QUIET = Display("quiet")
 CONFIG = TrainConfig(
@@ -36,14 +34,6 @@ CONFIG = TrainConfig(
     updates_per_actor_step=0.5,
     clone_steps=100,
 )
-
-
-class Presses(ReachExpert):
-    """Closes near the ball, and holds otherwise."""
-
-    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
-        arm, by_human = super().decide(observation, proposed)
-        return np.append(arm, 0.0 if np.linalg.norm(observation["to_ball"]) < 0.05 else 1.0).astype(np.float32), by_human
 
 
 @pytest.fixture

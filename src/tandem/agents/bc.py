@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,14 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from tandem.agents.parameters import Adam, AdamState
+from tandem.agents.parameters import Adam, AdamState, to_arrays
 from tandem.agents.sac import policy_parameters
 from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_networks import new_actor
+from tandem.agents.saved import from_arrays
 from tandem.errors import ConfigError, DataError
 from tandem.networks.mlp import TanhGaussian
 
 if TYPE_CHECKING:
+    from tandem.agents.grasp import GraspCritic, Table
     from tandem.networks.heads import Seeing
 
 Seen = Any
@@ -191,11 +193,28 @@ def _updated(config: BCConfig, carry: tuple[Any, AdamState], seen: Seen, actions
     return (eqx.tree_at(_log_std, moved, _log_std(actor)), optimiser_state), value
 
 
-@partial(jax.jit, static_argnums=0)
-def _train_on(config: BCConfig, carry: tuple[Any, AdamState], seen: Seen, actions: Array) -> tuple[tuple[Any, AdamState], Array]:
-    """One update for each of these batches; returns the mean loss."""
-    carry, losses = jax.lax.scan(lambda now, batch: _updated(config, now, *batch), carry, (seen, actions))
-    return carry, losses.mean()
+class Imitating(NamedTuple):
+    """What the updates of an `Imitator` change."""
+
+    actor: tuple[Any, AdamState]
+    choices: tuple[Table, AdamState] | None
+    """The table of the discrete parts, where the action has any."""
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _train_on(config: BCConfig, grasp: GraspCritic | None, state: Imitating, seen: Seen, actions: Array) -> tuple[Imitating, Array]:
+    """One update for each of these batches; returns the mean loss of the axes."""
+
+    def update(now: Imitating, batch: tuple[Seen, Array]) -> tuple[Imitating, Array]:
+        seen, actions = batch
+        actor, loss = _updated(config, now.actor, seen, actions if grasp is None else grasp.arm(actions))
+        if grasp is None or now.choices is None:
+            return Imitating(actor, None), loss
+        numbers = seen if isinstance(actor[0], TanhGaussian) else actor[0].see(*seen)  # the axes alone teach the heads to see
+        return Imitating(actor, grasp.imitate(now.choices, numbers, actions, config.learning_rate)), loss
+
+    state, losses = jax.lax.scan(update, state, (seen, actions))
+    return state, losses.mean()
 
 
 class Imitator:
@@ -209,22 +228,37 @@ class Imitator:
         actions: np.ndarray,
         seed: int,
         features: Mapping[str, np.ndarray],
+        grasp: GraspCritic | None = None,
     ) -> None:
-        """The arrays give the sizes of what it sees and does."""
-        self._config = config
-        actor = _new_clone(config, network, jax.random.PRNGKey(seed), observations, actions, features)
-        self._carry = (actor, Adam(config.learning_rate).init(actor))
+        """The arrays give the sizes of what it sees and does; `grasp` has the discrete parts of the action, where there are any."""
+        self._config, self._grasp = config, grasp
+        key = jax.random.PRNGKey(seed)
+        axes = actions if grasp is None else np.delete(actions, grasp.columns, axis=1)
+        actor = _new_clone(config, network, key, observations, axes, features)
+        adam, choices = Adam(config.learning_rate), None
+        if grasp is not None:
+            members = grasp.init(jax.random.fold_in(key, 2)).members
+            choices = (members, adam.init(members))
+        self._state = Imitating((actor, adam.init(actor)), choices)
 
     def learn(self, observations: np.ndarray, actions: np.ndarray, features: Mapping[str, np.ndarray]) -> float:
         """`(updates, batch, ...)` each: one update for each batch. Returns the mean loss."""
         flat = jnp.asarray(observations, jnp.float32)
         seen = (flat, {name: jnp.asarray(values) for name, values in features.items()}) if features else flat
-        self._carry, loss = _train_on(self._config, self._carry, seen, jnp.asarray(actions, jnp.float32))
+        self._state, loss = _train_on(self._config, self._grasp, self._state, seen, jnp.asarray(actions, jnp.float32))
         return float(loss)
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        return policy_parameters(self._carry[0])
+        choices = {} if self._grasp is None or self._state.choices is None else self._grasp.parameters(self._state.choices[0])
+        return policy_parameters(self._state.actor[0]) | choices
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Networks and optimisers, for a checkpoint."""
+        return to_arrays(self._state)
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        self._state = from_arrays(self._state, arrays, "the clone's state")
 
 
 @partial(jax.jit, static_argnums=0)

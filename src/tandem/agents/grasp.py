@@ -187,17 +187,22 @@ class GraspCritic:
         known = jnp.isfinite(demos.bounds)
         returns = jnp.where(known, demos.bounds - self.config.grasp_penalty * demos.switches_ahead, 0.0)
 
-        def loss(members: Table, rows: Array) -> Array:
-            qs = _values(members, demos.observations[rows])
-            error = jnp.where(known[rows], _of(qs, chosen[rows]) - returns[rows], 0.0)
-            return jnp.mean(error**2) + jnp.mean(held_back(qs, chosen[rows], self._margin))
-
         def update(carry: tuple[Table, AdamState], rows: Array) -> tuple[tuple[Table, AdamState], None]:
-            gradient = jax.grad(loss)(carry[0], rows)
-            return adam.step(*carry, gradient), None
+            shown = (demos.observations[rows], chosen[rows], returns[rows], known[rows])
+            return adam.step(*carry, jax.grad(self._cloning_loss)(carry[0], *shown)), None
 
         rows = jax.random.randint(key, (steps, CLONE_BATCH), 0, len(chosen))
         return jax.lax.scan(update, (members, adam.init(members)), rows)[0][0]
+
+    def imitate(self, carry: tuple[Table, AdamState], s: Array, actions: Array, rate: float) -> tuple[Table, AdamState]:
+        """One update on a batch of which only the actions count: what was shown is worth 0 everywhere, and everything else less."""
+        chosen = self.choice(actions)
+        return Adam(rate).step(*carry, jax.grad(self._cloning_loss)(carry[0], s, chosen, jnp.zeros(len(chosen)), True))
+
+    def _cloning_loss(self, members: Table, s: Array, chosen: Array, returns: Array, known: Array | bool) -> Array:
+        qs = _values(members, s)
+        error = jnp.where(known, _of(qs, chosen) - returns, 0.0)
+        return jnp.mean(error**2) + jnp.mean(held_back(qs, chosen, self._margin))
 
 
 def held_back(qs: Array, chosen: Array, margin: float) -> Array:

@@ -2,32 +2,34 @@
 
     demonstrations ──► clone ──publish──► actor ──► a person takes over where it goes wrong ──journal──► the clone learns that too ──► ...
 
-Rewards play no part. Hub, actors, page, limits and journal are those of `tandem train`; this process stands in the place of its trainer.
-What it has learned follows from the demonstrations and the journal, so a trainer that was killed reads both and learns them again.
+Rewards play no part. Hub, actors, page, limits, journal and the loop of the process are those of `tandem train`; `Dagger` is what the
+loop drives. The data are not in a checkpoint: they follow from the demonstrations and the journal.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tandem.acting.judge import Judge
 from tandem.agents.bc import BCConfig, Imitator
 from tandem.agents.sac_config import SACConfig
-from tandem.data.demos import load_demos
+from tandem.agents.sac_start import agent_for
 from tandem.layouts import Layout
-from tandem.learnable import require_continuous
-from tandem.link.trainer_end import TrainerEnd
+from tandem.link.trainer_end import TrainerEnd, open_journal
+from tandem.off_policy.campaigns import campaign_for
 from tandem.off_policy.config import TrainConfig
-from tandem.runs.campaign import Campaign, StopRules, Watch
+from tandem.off_policy.saving import bookmark
+from tandem.off_policy.trainer_process import run_training
+from tandem.runs.campaign import Watch
+from tandem.runs.checkpoint import write_checkpoint
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.episodes import EpisodeLog
-from tandem.runs.folder import RunFolder, this_machine
+from tandem.runs.folder import RunFolder, plain, this_machine
 from tandem.runs.stopping import interruptible
 from tandem.types import PolicySnapshot, Spec, Transition
 
@@ -35,7 +37,6 @@ BLOCK = 50
 """Updates that are compiled as one program."""
 STD = 0.05
 """Standard deviation of the actions while it acts, before tanh: a person corrects what it means to do."""
-_IDLE_S = 0.005
 _AHEAD = 1000
 """Steps that actors may be ahead of what was received: nobody waits for this learner."""
 
@@ -85,70 +86,89 @@ class Imitated:
 
 
 class Dagger:
-    """The learner: `learn` makes some updates, `publish` sends the policy to the actors."""
+    """The learner: `step` makes some updates and sends the policy to the actors."""
+
+    phase = "training"
 
     def __init__(self, config: TrainConfig, run: RunFolder, spec: Spec, demos: Sequence[Transition], display: Display, link: TrainerEnd):
-        require_continuous(spec, "HG-DAgger")
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
         self.data = Imitated(spec, demos)
-        first = self.data.rows(np.arange(1))
         settings = BCConfig(batch_size=config.batch_size, learning_rate=config.agent.learning_rate, std=STD)
-        self.imitator = Imitator(settings, SACConfig(hidden=config.agent.hidden), first[0], first[1], config.seed, first[2])
+        network, (flat, actions, features) = SACConfig(hidden=config.agent.hidden), self.data.rows(np.arange(1))
+        self.imitator = Imitator(settings, network, flat, actions, config.seed, features, agent_for(network, spec).grasp)
         self._carried = _carried(run)
         self.episodes = EpisodeLog(spec.control_hz)
         self.random = np.random.default_rng([config.seed, 5])
         self.steps = self.received = self.version = 0
-        self.credit = 0.0
-        """Updates that corrections have earned and that were not made yet."""
+        self.discarded: set[tuple[str, int]] = set()
+        """Episodes that a person threw away, by source and number."""
         self.snapshot: PolicySnapshot | None = None
-        self.judge = Judge(
-            config.task,
-            spec,
-            config.seed,
-            eval_episodes=config.eval_episodes,
-            final_episodes=config.final_episodes,
-            share=config.eval_share,
-            say=display.say,
-            progress=display.waiting,
-        )
-        rules = StopRules(config.max_steps, config.max_minutes, config.stop_success, config.stop_evaluations)
-        self.campaign = Campaign(run, spec, display, rules, evaluate=self.judge.score, judge=self.judge.final, say=self.log)
+        self.judge, self.campaign = campaign_for(config, run, spec, display, self.log)
 
     def log(self, line: str) -> None:
         self.run.log_line(line)
         self.display.say(line)
 
-    def stop(self, reason: str) -> None:
-        self.campaign.stop(reason)
-
     @property
     def clocks(self) -> Clocks:
         return Clocks(self.steps, self.received, self.version)
 
+    @property
+    def pace(self) -> tuple[int, float]:
+        return self.received + _AHEAD, 1e9
+
     def begin(self) -> None:
         """The clone of the demonstrations, which the actors wait for."""
-        if self.run.version_file.exists():
-            self.run.next_incarnation()
         self.run.event("started", seed=self.config.seed, init_from=None, demo_transitions=self.data.demos, **this_machine())
         self.log(f"cloning {self.data.demos:,} demonstrated steps")
-        while self.steps < self.config.clone_steps and self.campaign.stop_reason is None:
-            self.learn()
-            self.display.waiting("cloning the demonstrations", self.steps, self.config.clone_steps)
-            self.beat("filling")
+        before, ratio = self.pace
+        with interruptible(self.campaign):
+            while self.steps < self.config.clone_steps and self.campaign.stop_reason is None:
+                self.learn()
+                self.display.waiting("cloning the demonstrations", self.steps, self.config.clone_steps)
+                self.link.beat(learner_step=self.steps, phase="filling", steps_before=before, updates_per_actor_step=ratio)
         self.publish()
+        with self.campaign.storing("the checkpoint"):
+            self.save()
 
     def receive(self) -> int:
         """New steps of the actors; each step that a person chose earns `updates_per_actor_step` updates."""
         steps = self.link.receive()
-        gone = self.data.forget(self.link.discarded())
-        if gone:
-            self.log(f"{gone} corrections of discarded episodes are forgotten")
-        corrections = [step for step in steps if step.intervened]
+        self._forget(self.link.discarded())
+        corrections = self._corrections(steps)
         self.data.add(corrections)
         self.episodes.add(steps)
         self.received += len(steps)
-        self.credit += self.config.updates_per_actor_step * len(corrections)
+        self.campaign.progress.credit += self.config.updates_per_actor_step * len(corrections)
         return len(steps)
+
+    def _forget(self, episodes: set[tuple[str, int]]) -> None:
+        self.discarded |= episodes
+        gone = self.data.forget(episodes)
+        if gone:
+            self.log(f"{gone} corrections of discarded episodes are forgotten")
+
+    def _corrections(self, steps: Iterable[Transition]) -> list[Transition]:
+        return [step for step in steps if step.intervened and (step.source, step.episode) not in self.discarded]
+
+    @property
+    def may_step(self) -> bool:
+        return self.campaign.progress.credit >= BLOCK
+
+    def step(self) -> None:
+        """Updates that corrections have earned, and a policy that has learned them."""
+        self.campaign.progress.credit -= BLOCK
+        self.learn()
+        with self.campaign.storing("publishing the policy"):
+            self.publish()
+        self.display.training(self.clocks, self.config.max_steps, self.episodes.in_words, {}, self.campaign.seconds_left)
+        if self._passed(self.config.eval_period) and self.judge.affordable():
+            self.evaluate()
+        self.campaign.check_limits(self.steps)
+
+    def _passed(self, period: int) -> bool:
+        """Whether a multiple of this many updates was passed by the newest block; never, where it is 0."""
+        return bool(period) and self.steps // period > (self.steps - BLOCK) // period
 
     def learn(self) -> None:
         chosen = self.random.integers(0, len(self.data), (BLOCK, self.config.batch_size))
@@ -169,8 +189,36 @@ class Dagger:
         with self.campaign.storing("the evaluation"):
             self.campaign.evaluate(self.snapshot, self.clocks, at, scheduled=scheduled)
 
-    def beat(self, phase: str) -> None:
-        self.link.beat(learner_step=self.steps, phase=phase, steps_before=self.received + _AHEAD, updates_per_actor_step=1e9)
+    @property
+    def checkpoint_due(self) -> bool:
+        return self._passed(self.config.checkpoint_period)
+
+    def save(self) -> Path:
+        meta = {"actor_step": self.received, "ord": self.link.ord, "policy_version": self.version}
+        meta |= {"wall_s": self.run.wall_s, "spec_hash": self.spec.hash}
+        learner = {"steps": self.steps, "received": self.received, "random": json.dumps(self.random.bit_generator.state)}
+        loops = {"learner": learner, "progress": self.campaign.state()}
+        return write_checkpoint(self.run.checkpoints, self.steps, self.imitator.arrays(), loops, meta)
+
+    def restore(self) -> None:
+        """With the networks of the checkpoint, and the corrections that had been received until then."""
+        checkpoint = self.campaign.newest_checkpoint()
+        read_to, saved = checkpoint.meta["ord"], checkpoint.loops["learner"]
+        with open_journal(self.run.path, self.spec, read_only=True) as journal:
+            self.discarded = journal.discarded()
+            self.data.add(self._corrections(step for _, step in journal.read(up_to_ord=read_to)))
+            self.link.ord = bookmark(read_to, journal.last_ord(), self.display.say)
+        self.imitator.restore(checkpoint.agent)
+        self.random.bit_generator.state = json.loads(saved["random"])
+        self.steps, self.received = saved["steps"], saved["received"]
+        self.campaign.restore(checkpoint)
+        facts = {"learner_step": self.steps, "exact": False, "demo_transitions": self.data.demos}
+        self.run.event("resumed", **facts, config=plain(self.config), **this_machine())
+        self.log(f"resumed at update {self.steps:,} with {self.data.corrections:,} corrections")
+        self.publish()
+
+    def flush(self) -> None:
+        """Nothing waits here."""
 
     def finish(self, reason: str) -> dict[str, Any]:
         assert self.snapshot is not None
@@ -188,65 +236,6 @@ def _carried(run: RunFolder) -> Mapping[str, np.ndarray]:
     return Encoder.read(run.encoder_file).arrays()
 
 
-class DaggerLoop:
-    """Learn when somebody has corrected something; wait otherwise."""
-
-    def __init__(self, dagger: Dagger) -> None:
-        self._dagger, self._paused, self._evaluated = dagger, False, 0
-        dagger.judge.each_step = lambda: dagger.beat("evaluating")
-
-    def run(self) -> str:
-        dagger = self._dagger
-        dagger.campaign.check_limits(dagger.steps)
-        while dagger.campaign.stop_reason is None:
-            self._handle_commands()
-            new = dagger.receive()
-            dagger.beat("paused" if self._paused else "training")
-            if not self._paused and dagger.credit >= BLOCK:
-                self._learn()
-            elif not new:
-                time.sleep(_IDLE_S)
-            dagger.campaign.check_limits(dagger.steps)
-        return dagger.campaign.stop_reason
-
-    def _learn(self) -> None:
-        dagger, config = self._dagger, self._dagger.config
-        dagger.credit -= BLOCK
-        dagger.learn()
-        with dagger.campaign.storing("publishing the policy"):
-            dagger.publish()
-        dagger.display.training(dagger.clocks, config.max_steps, dagger.episodes.in_words, {}, dagger.campaign.seconds_left)
-        if config.eval_period and dagger.steps - self._evaluated >= config.eval_period and dagger.judge.affordable():
-            self._evaluated = dagger.steps
-            dagger.evaluate()
-
-    def _handle_commands(self) -> None:
-        dagger = self._dagger
-        for command in dagger.link.commands():
-            dagger.run.event("command", command=command.command, learner_step=dagger.steps)
-            if command.command in ("pause", "resume"):
-                self._paused = command.command == "pause"
-            elif command.command == "evaluate":
-                dagger.evaluate(scheduled=False)
-            elif command.command == "stop":
-                dagger.stop("stopped by a command")
-
-
 def run_dagger(config: TrainConfig, path: Path, display: Display, watch: Watch | None = None) -> dict[str, Any]:
     """The process of the learner: until a limit, a command or a signal stops it; returns the summary."""
-    run = RunFolder.open(path)
-    spec = run.spec
-    demos = [step for file in config.demos for step in load_demos(file, spec)]
-    run.add_loggers(config.wandb)
-    link = TrainerEnd(path, spec)
-    with display:
-        dagger = Dagger(config, run, spec, demos, display, link)
-        dagger.campaign.watch = watch or dagger.campaign.watch
-        with interruptible(dagger):
-            dagger.begin()
-            reason = DaggerLoop(dagger).run()
-        dagger.beat("stopped")
-        summary = dagger.finish(reason)
-    link.close()
-    run.close()
-    return summary
+    return run_training(config, path, display, lambda run, demos, link: Dagger(config, run, run.spec, demos, display, link), watch)

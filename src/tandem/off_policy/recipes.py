@@ -13,7 +13,7 @@ from typing import Any
 from tandem.agents.sac_config import RLPD_PUBLISHED, SACConfig
 from tandem.errors import ConfigError
 from tandem.off_policy.config import TrainConfig
-from tandem.runs.folder import RunFolder
+from tandem.runs.folder import Kind, RunFolder
 
 
 def default() -> TrainConfig:
@@ -165,9 +165,9 @@ def starting_config(
     return for_one_robot(fitted()) if chosen == "fitted" and one_robot else RECIPES[chosen]()
 
 
-def config_of(run: RunFolder) -> TrainConfig:
-    """The configuration a run was started with."""
-    saved = run.settings_of("rlpd")
+def config_of(run: RunFolder, kind: Kind = "rlpd") -> TrainConfig:
+    """The configuration a run of this kind was started with."""
+    saved = run.settings_of(kind)
     unknown = set(saved) - {field.name for field in dataclasses.fields(TrainConfig)}
     if unknown:
         raise ConfigError(f"run {run.path} was configured by another version of Tandem: unknown settings {', '.join(sorted(unknown))}")

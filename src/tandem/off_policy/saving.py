@@ -7,7 +7,7 @@ learner has the same networks, the same steps in the same rows and the same rand
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def restore(trainer: Trainer, checkpoint: Checkpoint, journal: Journal) -> None:
     meta, learner, saved = checkpoint.meta, trainer.learner, checkpoint.loops["learner"]
     received = (step for _, step in journal.read(up_to_ord=meta["ord"], with_discarded=True))
     refill(learner, received, journal.discarded(), saved.get("oldest", {}).get("online") or 0)
-    trainer.link.ord = _bookmark(trainer, meta["ord"], journal.last_ord())
+    trainer.link.ord = bookmark(meta["ord"], journal.last_ord(), trainer.display.say)
     _restore_learner(learner, dict(checkpoint.agent), saved)
     trainer.campaign.restore(checkpoint)
     actor = checkpoint.loops["actor"]
@@ -80,11 +80,11 @@ def restore_with_actor(trainer: Trainer, actor: Actor, journal: Journal) -> None
         actor.restore(saved)
 
 
-def _bookmark(trainer: Trainer, saved: int, last: int) -> int:
+def bookmark(saved: int, last: int, say: Callable[[str], None]) -> int:
     """Where to go on reading. A journal of durability `process` may have lost its newest rows in a power cut, and gives their numbers to
     the next steps: read on from its end, or those would be passed over."""
     if saved > last:
-        trainer.display.say(
+        say(
             f"the journal ends at row {last:,}, the checkpoint had read {saved:,}: {saved - last:,} steps are gone, probably lost in "
             "a power cut (--durability process). What was learned from them is kept; training goes on with the steps that follow."
         )

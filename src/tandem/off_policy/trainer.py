@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tandem.acting.judge import Judge
 from tandem.agents.sac_start import agent_for
+from tandem.off_policy.campaigns import campaign_for
 from tandem.off_policy.cloning import clone_to_start_from
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.learner import Learner, LearnerLink
-from tandem.runs.campaign import Campaign, Progress, StopRules
+from tandem.runs.campaign import Progress
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
@@ -58,19 +58,7 @@ class Trainer:
             self.learner.carried = {**self.learner.carried, **Encoder.read(run.encoder_file).arrays()}
         ends = sum(step.last for step in demos)
         self._demo_seconds = len(demos) / ends / spec.control_hz if ends else None
-        self.judge = Judge(
-            config.task,
-            spec,
-            config.seed,
-            eval_episodes=config.eval_episodes,
-            final_episodes=config.final_episodes,
-            eval_stochastic=config.eval_stochastic,
-            share=config.eval_share,
-            say=display.say,
-            progress=display.waiting,
-        )
-        rules = StopRules(config.max_steps, config.max_minutes, config.stop_success, config.stop_evaluations)
-        self.campaign = Campaign(run, spec, display, rules, evaluate=self.judge.score, judge=self.judge.final, say=self.log)
+        self.judge, self.campaign = campaign_for(config, run, spec, display, self.log)
         self._busy_s = 0.0
         self._row: Row | None = None
         self._logged: Metrics = {}

@@ -1,16 +1,19 @@
 """The trainer as a process of its own: it reads the journal, learns, and leaves policies in the run folder.
 
 Hub and actors are other processes. The trainer opens no socket and blocks nobody: the hub keeps running when the trainer stops, and
-the trainer keeps running when the hub stops.
+the trainer keeps running when the hub stops. What it learns is in the `Training` that the loop holds: RLPD's here, HG-DAgger's in
+`dagger.py`.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from tandem.acting.judge import Judge
 from tandem.data.demos import load_demos
 from tandem.link.messages import Command
 from tandem.link.trainer_end import TrainerEnd, open_journal
@@ -18,115 +21,220 @@ from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.saving import restore, save
 from tandem.off_policy.trainer import Trainer
 from tandem.off_policy.transfer import starting_policy
-from tandem.runs.campaign import Watch
+from tandem.runs.campaign import Campaign, Watch
 from tandem.runs.checkpoint import restoring
+from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.stopping import interruptible
+from tandem.types import Transition
 
 _IDLE_S = 0.002
 """Pause of the loop while there is nothing to learn from."""
 
 
-def run_trainer(
-    config: TrainConfig, path: Path, display: Display, init_from: Path | None = None, watch: Watch | None = None
+class Training(Protocol):
+    """What the loop drives: data in, steps of learning, checkpoints."""
+
+    @property
+    def run(self) -> RunFolder: ...
+
+    @property
+    def judge(self) -> Judge: ...
+
+    @property
+    def campaign(self) -> Campaign: ...
+
+    @property
+    def clocks(self) -> Clocks: ...
+
+    @property
+    def phase(self) -> str:
+        """`filling` while there is too little data, else `training`: what the board shows."""
+        ...
+
+    @property
+    def pace(self) -> tuple[int, float]:
+        """Steps that the actors may make before any learner step, and learner steps per step from there on."""
+        ...
+
+    def begin(self) -> None:
+        """Start from the beginning, and publish the first policy."""
+        ...
+
+    def restore(self) -> None:
+        """Continue from the newest checkpoint. Its policy is published under a new version, above all that were published before."""
+        ...
+
+    def receive(self) -> int:
+        """Take in what the actors did; returns how many steps."""
+        ...
+
+    @property
+    def may_step(self) -> bool: ...
+
+    def step(self) -> None:
+        """Learn, evaluate where that is due, and look at the limits."""
+        ...
+
+    @property
+    def checkpoint_due(self) -> bool: ...
+
+    def save(self) -> Path: ...
+
+    def evaluate(self, *, scheduled: bool = True) -> None: ...
+
+    def flush(self) -> None:
+        """Write what waits to be written."""
+        ...
+
+    def finish(self, reason: str) -> dict[str, Any]: ...
+
+
+def run_training(
+    config: TrainConfig,
+    path: Path,
+    display: Display,
+    make: Callable[[RunFolder, Sequence[Transition], TrainerEnd], Training],
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Start a run whose folder exists, or continue it from its newest checkpoint; returns the summary."""
     run = RunFolder.open(path)
-    spec = run.spec
-    demos = [step for file in config.demos for step in load_demos(file, spec)]
+    demos = [step for file in config.demos for step in load_demos(file, run.spec)]
     run.add_loggers(config.wandb)
-    link = TrainerEnd(path, spec)
+    link = TrainerEnd(path, run.spec)
     with display:
-        trainer = Trainer(config, run, spec, demos, display, link)
-        trainer.campaign.watch = watch or trainer.campaign.watch
-        loop = TrainerLoop(trainer, link)
+        training = make(run, demos, link)
+        training.campaign.watch = watch or training.campaign.watch
+        loop = TrainerLoop(training, link, display.say)
         if run.has_checkpoint():
             with restoring(run.checkpoints):
-                loop.restore()
+                training.restore()
         else:
-            loop.begin(init_from)
-        with interruptible(trainer):
+            if run.version_file.exists():  # it died before its first checkpoint: what is in the journal is read again
+                run.next_incarnation()
+            training.begin()
+        with interruptible(training.campaign):
             try:
                 reason = loop.run()
             finally:
-                trainer.write_row()
+                training.flush()
         loop.beat("stopped")
-        save(trainer)
-        summary = trainer.finish(reason)
+        training.save()
+        summary = training.finish(reason)
     link.close()
     run.close()
     return summary
 
 
-class TrainerLoop:
-    """The loop of a trainer whose actors are other processes."""
+def run_trainer(
+    config: TrainConfig, path: Path, display: Display, init_from: Path | None = None, watch: Watch | None = None
+) -> dict[str, Any]:
+    """RLPD."""
 
-    def __init__(self, trainer: Trainer, link: TrainerEnd) -> None:
-        self.trainer, self._link = trainer, link
-        self.paused = False
-        trainer.judge.each_step = lambda: self.beat("evaluating")
+    def make(run: RunFolder, demos: Sequence[Transition], link: TrainerEnd) -> Training:
+        return RlpdTraining(Trainer(config, run, run.spec, demos, display, link), init_from)
 
-    def begin(self, init_from: Path | None) -> None:
-        """Start from the beginning. A trainer that died before its first checkpoint finds steps in the journal and uses them."""
-        trainer = self.trainer
-        if trainer.run.version_file.exists():
-            trainer.run.next_incarnation()
-        config, spec = trainer.config, trainer.spec
-        trainer.begin(None if init_from is None else starting_policy(init_from, spec, config.agent, config.seed, trainer.display.say))
+    return run_training(config, path, display, make, watch)
+
+
+class RlpdTraining:
+    """RLPD's trainer, whose actors are other processes."""
+
+    def __init__(self, trainer: Trainer, init_from: Path | None = None) -> None:
+        self.trainer, self._init_from = trainer, init_from
+        self.run, self.judge, self.campaign = trainer.run, trainer.judge, trainer.campaign
+        self.receive, self.step, self.evaluate = trainer.receive, trainer.step, trainer.evaluate
+        self.flush, self.finish = trainer.write_row, trainer.finish
+
+    def begin(self) -> None:
+        trainer, start = self.trainer, None
+        if self._init_from is not None:
+            start = starting_policy(self._init_from, trainer.spec, trainer.config.agent, trainer.config.seed, trainer.display.say)
+        trainer.begin(start)
 
     def restore(self) -> None:
-        """Continue from the newest checkpoint. Its policy is published under a new version, above all that were published before."""
         trainer = self.trainer
         checkpoint = trainer.campaign.newest_checkpoint()
         with open_journal(trainer.run.path, trainer.spec, read_only=True) as journal:
             restore(trainer, checkpoint, journal)
         trainer.learner.publish()
 
+    def save(self) -> Path:
+        return save(self.trainer)
+
+    @property
+    def clocks(self) -> Clocks:
+        return self.trainer.clocks
+
+    @property
+    def phase(self) -> str:
+        return "training" if self.trainer.learner.ready else "filling"
+
+    @property
+    def may_step(self) -> bool:
+        return self.trainer.learner.ready and self.trainer.progress.credit >= 1
+
+    @property
+    def checkpoint_due(self) -> bool:
+        return self.trainer.checkpoint_due
+
+    @property
+    def pace(self) -> tuple[int, float]:
+        """Not simply `training_starts`: a run may have been resumed with another ratio, or have trained on demonstrations alone first."""
+        learner, ratio = self.trainer.learner, self.trainer.config.updates_per_actor_step
+        return math.ceil(learner.received - (learner.steps + self.trainer.progress.credit) / ratio), ratio
+
+
+class TrainerLoop:
+    """The loop of a trainer whose actors are other processes."""
+
+    def __init__(self, training: Training, link: TrainerEnd, say: Callable[[str], None] = lambda line: None) -> None:
+        self.training, self._link, self._say = training, link, say
+        self.paused = False
+        training.judge.each_step = lambda: self.beat("evaluating")
+
     def run(self) -> str:
         """Train until a limit, a command or a signal stops it; returns the reason."""
-        trainer = self.trainer
-        trainer.check_limits()
-        while trainer.stop_reason is None:
+        training, campaign = self.training, self.training.campaign
+        campaign.check_limits(training.clocks.learner_step)
+        while campaign.stop_reason is None:
             for command in self._link.commands():
                 self.handle_command(command)
-            new = trainer.receive()
+            new = training.receive()
+            self.beat("paused" if self.paused else training.phase)
             if self.paused:
-                self.beat("paused")
                 time.sleep(_IDLE_S)
-            elif trainer.learner.ready and trainer.progress.credit >= 1:
-                self.beat("training")
-                trainer.step()
-                if trainer.checkpoint_due:
+            elif training.may_step:
+                training.step()
+                if training.checkpoint_due:
                     self._save()
             else:
-                self.beat("training" if trainer.learner.ready else "filling")
-                trainer.check_limits()
+                campaign.check_limits(training.clocks.learner_step)
                 if not new:
                     time.sleep(_IDLE_S)
-        return trainer.stop_reason
+        return campaign.stop_reason
 
     def _save(self) -> None:
-        with self.trainer.campaign.storing("the checkpoint"):
-            save(self.trainer)
+        with self.training.campaign.storing("the checkpoint"):
+            self.training.save()
 
     def beat(self, phase: str) -> None:
         """Tell the hub how far training is, and that the trainer is alive."""
-        learner, ratio = self.trainer.learner, self.trainer.config.updates_per_actor_step
-        # Not simply `training_starts`: a run may have been resumed with another ratio, or have trained on demonstrations alone first.
-        before = math.ceil(learner.received - (learner.steps + self.trainer.progress.credit) / ratio)
-        self._link.beat(learner_step=learner.steps, phase=phase, steps_before=before, updates_per_actor_step=ratio)
+        before, ratio = self.training.pace
+        step = self.training.clocks.learner_step
+        self._link.beat(learner_step=step, phase=phase, steps_before=before, updates_per_actor_step=ratio)
 
     def handle_command(self, command: Command) -> None:
         """Do what a person asked the trainer to do."""
-        trainer, what = self.trainer, command.command
-        trainer.run.event("command", command=what, learner_step=trainer.learner.steps)
-        trainer.display.say(f"asked to {what} at learner step {trainer.learner.steps:,}")
+        training, what, step = self.training, command.command, self.training.clocks.learner_step
+        training.run.event("command", command=what, learner_step=step)
+        self._say(f"asked to {what} at learner step {step:,}")
         if what in ("pause", "resume"):
             self.paused = what == "pause"
         elif what == "checkpoint":
             self._save()
         elif what == "evaluate":
-            trainer.evaluate(scheduled=False)
+            training.evaluate(scheduled=False)
         elif what == "stop":
-            trainer.stop("stopped by a command")
+            training.campaign.stop("stopped by a command")

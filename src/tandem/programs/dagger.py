@@ -13,10 +13,13 @@ from tandem.allowed import allow, code_of
 from tandem.doctor.demo_files import start_lines
 from tandem.errors import ConfigError
 from tandem.off_policy.config import TrainConfig
-from tandem.programs.arguments import TrainArgs
+from tandem.off_policy.recipes import config_of
+from tandem.programs.arguments import TrainArgs, typed_options
 from tandem.programs.launch import train_here
 from tandem.programs.record import scripted_demos
+from tandem.programs.resuming import require_allowed_code
 from tandem.programs.terminal import make_display, new_run, show_summary
+from tandem.runs.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class DaggerArgs:
     not learned from. Steps that the policy chose itself are kept in the journal, and not imitated.
     """
 
-    task: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")]
+    task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
     """A task (see `tandem tasks`), a Gymnasium id, or module:Id."""
     demos: tuple[Path, ...] = ()
     """Files of demonstrations to begin with."""
@@ -76,6 +79,8 @@ class DaggerArgs:
     """Random seed for the network, the batches and the simulations."""
     run: Path | None = None
     """Folder of the run. Default: runs/TASK_dagger_TIME."""
+    resume: Path | None = None
+    """Continue this run from its newest checkpoint, with its own settings except those that are given."""
     quiet: bool = False
     """Print only the summary."""
     json: bool = False
@@ -84,45 +89,67 @@ class DaggerArgs:
 
 def dagger(args: list[str]) -> None:
     """Clone demonstrations, then learn from a person's corrections while the clone acts (HG-DAgger)."""
-    asked = tyro.cli(DaggerArgs, args=args, prog="tandem dagger")
-    path, display = asked.run or new_run(f"{asked.task}_dagger"), make_display(asked.quiet, asked.json)
+    asked = read_args(args)
+    display = make_display(asked.quiet, asked.json)
     if asked.operator == "none":
         raise ConfigError("--operator none: nobody could correct the clone. `tandem bc` clones demonstrations without corrections.")
-    demos = asked.demos
-    if asked.scripted_demos:
-        demos = (*demos, scripted_demos(asked.task, asked.scripted_demos, path, asked.seed, asked.quiet or asked.json))
-    if not demos:
-        raise ConfigError("nothing to begin with: give --demos FILE, or --scripted-demos 10 for a task with a scripted expert")
-    allow(code_of(asked.task))
-    for line in start_lines(demos, None):
-        display.say(line)
-    summary = train_here(_as_training(asked, path), run_config(asked, demos), path, display, kind="dagger")
+    if asked.resume is not None:
+        path, demos = asked.resume, asked.demos
+        task = config_of(RunFolder.open(path), "dagger").task
+        require_allowed_code(path, asked.task, task, asked.operator)
+    elif asked.task is None:
+        raise ConfigError("which task? `tandem tasks` lists them; `--resume RUN` continues a run")
+    else:
+        task, path = asked.task, asked.run or new_run(f"{asked.task}_dagger")
+        demos = _demos(asked, task, path)
+        for line in start_lines(demos, None):
+            display.say(line)
+    allow(code_of(task))
+    summary = train_here(_as_training(asked, task, path), run_config(asked, task, demos), path, display, kind="dagger")
     show_summary(summary, path, asked.json)
 
 
-def run_config(asked: DaggerArgs, demos: tuple[Path, ...]) -> TrainConfig:
-    """The settings in the words of `TrainConfig`, which hub, actors and run folder know."""
-    return TrainConfig(
-        task=asked.task,
-        agent=SACConfig(hidden=asked.hidden, learning_rate=asked.learning_rate),
-        seed=asked.seed,
-        demos=demos,
-        max_steps=asked.max_updates,
-        batch_size=asked.batch_size,
-        clone_steps=asked.first_updates,
-        updates_per_actor_step=asked.updates_per_correction,
-        encoder=asked.encoder,
-        operator=asked.operator,
-        reward_source=asked.reward_source,
-        pace=asked.pace,
-        num_envs=asked.num_envs,
-        eval_period=asked.eval_period,
-        eval_episodes=asked.eval_episodes,
-        final_episodes=asked.final_episodes,
-        stop_success=asked.stop_success,
-        max_minutes=asked.max_minutes,
+def _demos(asked: DaggerArgs, task: str, path: Path) -> tuple[Path, ...]:
+    demos = asked.demos
+    if asked.scripted_demos:
+        demos = (*demos, scripted_demos(task, asked.scripted_demos, path, asked.seed, asked.quiet or asked.json))
+    if not demos:
+        raise ConfigError("nothing to begin with: give --demos FILE, or --scripted-demos 10 for a task with a scripted expert")
+    return demos
+
+
+SAME = ("seed", "demos", "batch_size", "encoder", "operator", "reward_source", "pace", "num_envs")
+SAME += ("eval_period", "eval_episodes", "final_episodes", "stop_success", "max_minutes")
+"""Settings that are called the same here and in `TrainConfig`, which hub, actors and run folder know."""
+OTHER = {"max_updates": "max_steps", "first_updates": "clone_steps", "updates_per_correction": "updates_per_actor_step"}
+"""Names here, and those of `TrainConfig`."""
+
+
+def read_args(args: list[str]) -> DaggerArgs:
+    """The command line; a run that is continued gives the defaults of what is not typed."""
+    resume = typed_options(DaggerArgs, args).resume
+    if resume is None:
+        return tyro.cli(DaggerArgs, args=args, prog="tandem dagger")
+    config = config_of(RunFolder.open(resume), "dagger")
+    own = {name: getattr(config, name) for name in SAME} | {name: getattr(config, theirs) for name, theirs in OTHER.items()}
+    own |= {"hidden": config.agent.hidden, "learning_rate": config.agent.learning_rate}
+    return tyro.cli(DaggerArgs, args=args, default=DaggerArgs(**own), prog="tandem dagger")
+
+
+def run_config(asked: DaggerArgs, task: str, demos: tuple[Path, ...]) -> TrainConfig:
+    """The settings in the words of `TrainConfig`."""
+    settings = {name: getattr(asked, name) for name in SAME} | {theirs: getattr(asked, name) for name, theirs in OTHER.items()}
+    agent = SACConfig(hidden=asked.hidden, learning_rate=asked.learning_rate)
+    return TrainConfig(**{**settings, "task": task, "agent": agent, "demos": demos})
+
+
+def _as_training(asked: DaggerArgs, task: str, path: Path) -> TrainArgs:
+    return TrainArgs(
+        task=task,
+        run=path,
+        resume=asked.resume,
+        port=asked.port,
+        limits=asked.limits,
+        no_limits=asked.no_limits,
+        quiet=asked.quiet,
     )
-
-
-def _as_training(asked: DaggerArgs, path: Path) -> TrainArgs:
-    return TrainArgs(task=asked.task, run=path, port=asked.port, limits=asked.limits, no_limits=asked.no_limits, quiet=asked.quiet)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tyro
 
-from tandem.allowed import allow, code_of, require_allowed
+from tandem.allowed import allow, code_of
 from tandem.doctor.demo_files import start_lines
 from tandem.doctor.watch import watch_trainer
 from tandem.errors import ConfigError
@@ -25,9 +25,9 @@ from tandem.programs.launch import learn_here, train_here
 from tandem.programs.launcher import LocalLauncher
 from tandem.programs.parts import film_part
 from tandem.programs.record import scripted_demos
+from tandem.programs.resuming import require_allowed_code
 from tandem.programs.terminal import console, make_display, new_run, say, show_summary
 from tandem.runs.display import Display
-from tandem.runs.folder import RunFolder
 
 WHICH_TASK = "which task? `tandem tasks` lists them; `--resume RUN` continues a run"
 FILM_S = 60.0
@@ -68,7 +68,7 @@ def ppo(args: list[str]) -> None:
     if asked.task is None and asked.resume is None:
         raise ConfigError(WHICH_TASK)
     if asked.resume is not None:
-        _require_allowed(asked.resume, asked.task, asked.config.task)
+        require_allowed_code(asked.resume, asked.task, asked.config.task)
     path = asked.resume or asked.run or new_run(f"{asked.task}_ppo")
     config = asked.config if asked.task is None else replace(asked.config, task=asked.task)
     display, watch = make_display(asked.quiet, asked.json, asked.verbose), watch_trainer(path)
@@ -99,7 +99,7 @@ def distill(args: list[str]) -> None:
 def _run_of(asked: RunArgs) -> tuple[TrainConfig, Path]:
     """The configuration and the folder of the run; demonstrations are recorded first if the command line asks for them."""
     if asked.resume is not None:
-        _require_allowed(asked.resume, asked.task, asked.config.task, asked.config.operator)
+        require_allowed_code(asked.resume, asked.task, asked.config.task, asked.config.operator)
         return asked.config, asked.resume
     if asked.task is None:
         raise ConfigError(WHICH_TASK)
@@ -118,15 +118,6 @@ def _look_at_demos(asked: RunArgs, config: TrainConfig, display: Display) -> Non
     discount = config.agent.discount
     for line in start_lines(config.demos, discount if isinstance(discount, float) else None):
         display.say(line)
-
-
-def _require_allowed(run: Path, typed: str | None, task: str, operator: str = "none") -> None:
-    """A run that is continued may name code of somebody's own. A task or operator that was typed is the person's word."""
-    folder = RunFolder.open(run)
-    if typed != task:
-        require_allowed(task, folder.config_file)
-    if operator == folder.info.settings.get("operator"):
-        require_allowed(operator, folder.config_file)
 
 
 def _film(run: Path) -> str:

@@ -55,7 +55,7 @@ _DIGITS = 20
 Kind = Literal["rlpd", "ppo", "distill", "bc", "dagger", "recording"]
 """Which program made a run. `recording`: nothing is trained, a person records demonstrations."""
 TRAINED_BY: Mapping[Kind, str] = {"rlpd": "RLPD", "ppo": "PPO", "distill": "distillation", "bc": "behaviour cloning", "dagger": "HG-DAgger"}
-RESUMED_BY: Mapping[Kind, str] = {"rlpd": "train", "ppo": "ppo"}
+RESUMED_BY: Mapping[Kind, str] = {"rlpd": "train", "ppo": "ppo", "dagger": "dagger"}
 """The command that continues a run; the other kinds take minutes and are started again."""
 
 
