@@ -22,6 +22,7 @@ from tandem.envs.gear_assembly.expert import GearExpert, by_touch, phase_error
 from tandem.envs.gear_assembly.fine import FINE, fine_expert, gear_assembly_fine
 from tandem.envs.gear_assembly.scene import PITCH, Geometry
 from tandem.envs.gear_assembly.task import CONTROL, DEGREE, MM, GearOptions
+from tandem.envs.task import Task
 from tandem.types import Observation
 
 PEG_TIP = Geometry().peg_height
@@ -44,7 +45,7 @@ class Variant:
     demo_actions: str
 
 
-def run(task: GearAssembly, episodes: int, make: Callable[[BatchEnv], Controller], seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
+def run(task: Task, episodes: int, make: Callable[[BatchEnv], Controller], seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
     """Success and length of every episode; each row is one episode with its own seed."""
     env = BatchEnv(task, episodes, autoreset=AutoresetMode.DISABLED)
     observation, _ = env.reset(seed=seed)

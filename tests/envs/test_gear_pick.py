@@ -9,10 +9,11 @@ from tandem.envs.batch import BatchEnv
 from tandem.envs.gear_assembly.board import MM
 from tandem.envs.gear_pick import GearPick
 from tandem.envs.gear_pick.expert import PickCorrector, PickExpert, pick_distance
+from tandem.envs.gear_pick.fine import fine_pick_corrector, fine_pick_expert, gear_pick_assembly_fine
 from tandem.envs.gear_pick.scene import TABLE
 from tandem.envs.gear_pick.task import CONTROL, DENSE, LOST, NAMES, PickOptions
 from tandem.envs.gripper import MODES, Mode
-from tandem.envs.registry import TASKS, make_batch
+from tandem.envs.registry import TASKS, make_batch, make_env
 from tandem.envs.task import ALL
 from tandem.layouts import ActionLayout
 
@@ -182,6 +183,30 @@ def test_a_dense_reward_changes_nothing_but_the_reward() -> None:
 
 
 def test_every_way_to_command_the_gripper_has_a_task_of_its_own() -> None:
-    names = [name for name in TASKS if name.startswith(tuple(NAMES.values())) and "_pixels" not in name]
+    names = [name for name in TASKS if name.startswith(tuple(NAMES.values())) and "_pixels" not in name and "_fine" not in name]
     assert len(names) == 6 and all(TASKS[name].task().spec.task == name for name in names)
     assert ActionLayout.of(TASKS["gear_pick_assembly"].task().spec).all_continuous, "today's learners take continuous parts only"
+
+
+# ---- the fine task
+
+
+def test_an_action_of_the_fine_task_is_1_2_mm_or_8_mrad() -> None:
+    fine, coarse = make_env("gear_pick_assembly_fine", 2), make_env("gear_pick_assembly", 2)
+    np.testing.assert_allclose(ActionLayout.of(fine.spec).scales, [1.2e-3] * 3 + [8e-3] * 3 + [ActionLayout.of(coarse.spec).scales[6]])
+    assert fine.spec.max_episode_steps == 1000 and fine.spec.task == "gear_pick_assembly_fine"
+    assert {name: entry for name, entry in fine.spec.observation.items()} == dict(coarse.spec.observation)
+    before, action = fine.reset(seeds=[1, 2]), np.array([[1, 0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1, 1.0]])
+    commanded = before["tcp_pose"] + before["command_offset"]
+    after = fine.step(action).observation
+    moved = after["tcp_pose"] + after["command_offset"] - commanded
+    assert moved[0, 0] == pytest.approx(1.2 * MM, rel=0.02) and moved[1, 5] == pytest.approx(0.008, rel=0.02)
+
+
+def test_a_hand_without_memory_does_the_fine_task_with_six_times_the_steps() -> None:
+    success, length = run(gear_pick_assembly_fine(), 2, carried("assembly"), seed=0)
+    assert success.all() and (length > 180).all() and (length < 400).all()
+    for hand in (fine_pick_expert(0), fine_pick_corrector(0)):
+        env = BatchEnv(gear_pick_assembly_fine(), 1, autoreset=AutoresetMode.DISABLED)
+        action, by_hand = hand.decide({name: values[0] for name, values in env.reset(seed=1)[0].items()})
+        assert by_hand and 0.3 < np.abs(action[:3]).max() <= 1.0, "it hurries as much as it may"

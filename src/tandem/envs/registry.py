@@ -181,6 +181,17 @@ TASKS: dict[str, Registered] = {
         limits=_late("reach:reach_limits"),
     ),
     **_picks(),
+    "gear_pick_assembly_fine": Registered(
+        _late("gear_pick.fine:gear_pick_assembly_fine"),
+        "the whole gear assembly with small actions: the longest task, demonstrations take about 550",
+        ("sparse",),
+        camera="close",
+        expert=_late("gear_pick.fine:fine_pick_expert"),
+        distance=_late("gear_pick.expert:pick_distance", "assembly"),
+        corrector=_late("gear_pick.fine:fine_pick_corrector"),
+        limits=_late("gear_pick.fine:fine_pick_limits"),
+        stages=_late("gear_pick.stages:stages"),
+    ),
     "cartpole": Registered(_late("cartpole:CartPole"), "keep a pole upright on a cart; PPO solves it in seconds", camera="front"),
     "recall": Registered(
         _late("recall:Recall"), "go to the corner where a lamp was lit a while ago; only a policy with memory can", camera="front"

@@ -109,6 +109,11 @@ def gear_assembly_fine() -> TrainConfig:
     )
 
 
+def gear_pick_fine() -> TrainConfig:
+    """The same for the longest task: an evaluation of a policy that fails takes a minute and more."""
+    return dataclasses.replace(gear_assembly_fine(), eval_period=4000, max_minutes=39, max_steps=120_000)
+
+
 def gear_assembly_pixels() -> TrainConfig:
     """The same by eye. It does not start from a clone (`off_policy/eyes.py`), and takes longer before it succeeds at all."""
     return dataclasses.replace(
@@ -141,6 +146,7 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
     "reach": reach,
     "gear_assembly": gear_assembly,
     "gear_assembly_fine": gear_assembly_fine,
+    "gear_pick_assembly_fine": gear_pick_fine,
     "gear_assembly_pixels": gear_assembly_pixels,
     "gear_assembly_pixels_moved": gear_assembly_pixels,
     **{f"{task}{mode}": gear_pick for task in ("gear_pick_assembly", "gear_lift") for mode in ("", "_delta", "_threeway")},

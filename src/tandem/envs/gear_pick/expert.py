@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tandem.envs.arm import ControlLimits
 from tandem.envs.gear_assembly.board import DEGREE, MM
 from tandem.envs.gear_assembly.expert import GearExpert, by_touch
 from tandem.envs.gear_assembly.scene import Geometry
@@ -17,7 +18,6 @@ from tandem.envs.gear_pick.task import CONTROL, Goal, PickOptions
 from tandem.envs.gripper import CLOSE, HOLD, OPEN, Mode, said
 from tandem.types import Observation
 
-_SCALE = np.array(CONTROL.action_scale)
 _SAFE = Geometry().peg_height + 8 * MM
 """Height over the seat at which a gear is carried (m)."""
 _OVER = 10 * MM
@@ -49,7 +49,9 @@ def pick_distance(goal: Goal, observation: Observation) -> float:
     return float(np.linalg.norm(offset) + left)
 
 
-def pick_by_touch(goal: Goal, observation: Observation, aim: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def pick_by_touch(
+    goal: Goal, observation: Observation, aim: np.ndarray | None = None, control: ControlLimits = CONTROL
+) -> tuple[np.ndarray, np.ndarray]:
     """Actions of the arm (n, 6) and wishes of the gripper (n,) of a hand without memory; `aim` (n, 3) is where it takes the gear to be.
 
     Over the gear, down, close, up; then over the peg, and by touch. What it remembers is in the observation: the gripper's goal.
@@ -72,21 +74,21 @@ def pick_by_touch(goal: Goal, observation: Observation, aim: np.ndarray | None =
     target[:, 2] = pose[:, 2] + np.where(aside < 2 * MM, -up, _ABOVE - up)
     target[low, :2] = pose[low, :2]
     target[close & ~gripped] = (pose + offset)[close & ~gripped]
-    action = (target - pose - offset) / _SCALE
-    carried = _carry(goal, observation)
+    action = (target - pose - offset) / np.array(control.action_scale)
+    carried = _carry(goal, observation, control)
     action[gripped] = carried[gripped]
     return np.clip(action, -1, 1), np.where(close, CLOSE, OPEN)
 
 
-def _carry(goal: Goal, observation: Observation) -> np.ndarray:
+def _carry(goal: Goal, observation: Observation, control: ControlLimits) -> np.ndarray:
     """Actions (n, 6) for a gear in the hand: up, across and onto the peg; or just up."""
-    held = in_the_hand(observation)
+    held, scale = in_the_hand(observation), np.array(control.action_scale)
     pose, offset = held["tcp_pose"], held["command_offset"].astype(float)
     target = pose.copy()
     target[:, 3:5] = 0.0
     if goal == "lift":
         target[:, 2] += 20 * MM
-        return np.clip((target - pose - offset) / _SCALE, -1, 1)
+        return np.clip((target - pose - offset) / scale, -1, 1)
     beside, height = np.hypot(pose[:, 0], pose[:, 1]), pose[:, 2]
     across = beside > _OVER
     target[:, 2] = _SAFE
@@ -94,25 +96,35 @@ def _carry(goal: Goal, observation: Observation) -> np.ndarray:
     target[clear, :2] = 0.0
     phase = np.arctan2(held["gear_phase"][:, 0], held["gear_phase"][:, 1]).astype(float) / 16
     target[clear, 5] += phase[clear]
-    return np.where(across[:, None], np.clip((target - pose - offset) / _SCALE, -1, 1), by_touch(held))
+    return np.where(across[:, None], np.clip((target - pose - offset) / scale, -1, 1), by_touch(held, control))
 
 
 class PickExpert:
-    """Decides for one robot; `reset` begins an episode with grasps and a search of its own."""
+    """Decides for one robot; `reset` begins an episode with grasps and a search of its own. With small actions (`control`) it takes other
+    shares of the largest step (`paces`), and the steps of its search are `search_pace` times those that are right for large ones."""
 
     name = "scripted"
 
-    def __init__(self, goal: Goal, mode: Mode, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        goal: Goal,
+        mode: Mode,
+        seed: int | None = None,
+        control: ControlLimits = CONTROL,
+        paces: tuple[float, float] = (0.55, 0.95),
+        search_pace: float = 1.0,
+    ) -> None:
         self._goal: Goal = goal
         self._mode: Mode = mode
         self._random = np.random.default_rng(seed)
-        self._search = GearExpert(int(self._random.integers(2**31)))
+        self._scale, self._paces = np.array(control.action_scale), paces
+        self._search = GearExpert(int(self._random.integers(2**31)), control, search_pace)
         self.reset()
 
     def reset(self) -> None:
         draw = self._random
         self._search.reset()
-        self._tremor, self._pace = np.zeros(6), draw.uniform(0.55, 0.95)
+        self._tremor, self._pace = np.zeros(6), draw.uniform(*self._paces)
         self.grasps = 0
         """Begun in this episode."""
         self._take_aim(careless=draw.uniform() < 1 / 3)
@@ -139,7 +151,7 @@ class PickExpert:
         else:
             self._tremor = 0.7 * self._tremor + 0.7 * self._random.normal(0, [0.05, 0.05, 0.03, 0.06, 0.06, 0.10])
             target = self._target(observation, pose, gear)
-            arm = np.clip((target - pose - offset) / _SCALE, -self._pace, self._pace) + self._tremor
+            arm = np.clip((target - pose - offset) / self._scale, -self._pace, self._pace) + self._tremor
         wish = CLOSE if self._stage in ("close", "tug", "carry") else OPEN
         return self._said(arm, wish, observation), True
 
@@ -224,16 +236,16 @@ class PickCorrector:
 
     name = "corrector"
 
-    def __init__(self, goal: Goal, mode: Mode, seed: int | None = None) -> None:
+    def __init__(self, goal: Goal, mode: Mode, seed: int | None = None, control: ControlLimits = CONTROL) -> None:
         self._goal: Goal = goal
         self._mode: Mode = mode
-        self._random = np.random.default_rng(seed)
+        self._random, self._control = np.random.default_rng(seed), control
 
     def reset(self) -> None:
         pass
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
         del proposed
-        arm, wish = pick_by_touch(self._goal, {name: values[None] for name, values in observation.items()})
+        arm, wish = pick_by_touch(self._goal, {name: values[None] for name, values in observation.items()}, control=self._control)
         column = said(self._mode, wish)
         return np.concatenate([np.clip(arm[0] + self._random.normal(0, 0.05, 6), -1, 1), column]).astype(np.float32), True

@@ -105,7 +105,7 @@ LOST = 1.0
 """What losing the gear costs: a hundred steps at their most, all there is to come at a discount of 0.99."""
 
 
-def pick_spec(goal: Goal, gripper: Gripper) -> Spec:
+def pick_spec(goal: Goal, gripper: Gripper, control: ControlLimits = CONTROL) -> Spec:
     return Spec(
         task=NAMES[goal] + SUFFIXES[gripper.mode],
         observation={
@@ -130,7 +130,7 @@ def pick_spec(goal: Goal, gripper: Gripper) -> Spec:
             "gripper": gripper.entry,
         },
         action=(
-            Continuous("arm", 6, unit="m, rad", scale=CONTROL.action_scale, meaning="step of the commanded pose: x, y, z, rotation vector"),
+            Continuous("arm", 6, unit="m, rad", scale=control.action_scale, meaning="step of the commanded pose: x, y, z, rotation vector"),
             gripper.part,
         ),
         control_hz=HZ,
@@ -151,15 +151,16 @@ class GearPick(Task):
         geometry: Geometry | None = None,
         impedance: Impedance | None = None,
         reward: Reward = "sparse",
+        control: ControlLimits = CONTROL,
     ) -> None:
         self.goal: Goal = goal
         self.reward = reward
         self.options = options or PickOptions()
         self.geometry = geometry or Geometry()
         self.impedance = impedance or Impedance()
-        self.control = CartesianControl(CONTROL)
-        self.gripper = Gripper(mode, gripper or GripperSettings(), CONTROL.substeps, 1 / HZ)
-        spec = pick_spec(goal, self.gripper)
+        self.control = CartesianControl(control)
+        self.gripper = Gripper(mode, gripper or GripperSettings(), control.substeps, 1 / HZ)
+        spec = pick_spec(goal, self.gripper, control)
         self.spec = spec if reward == "sparse" else shaped(spec, DENSE[goal], lost=LOST)
 
     def build(self) -> mujoco.MjModel:
