@@ -23,6 +23,7 @@ from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import wilson
 from tandem.agents.sac_config import SACConfig
 from tandem.data.formats.kinds import open_any
+from tandem.data.journal import Journal
 from tandem.data.report import inspect
 from tandem.doctor.values import DemoValues, read_critics, summed_up, values_in
 from tandem.envs.registry import make_env, make_expert
@@ -75,6 +76,8 @@ VARIANTS: dict[str, Callable[[TrainConfig], TrainConfig]] = {
     "warmup": lambda recipe: _warmed_up(_defaults(recipe)),
     "auto, share 0.8 to 0.5": lambda recipe: replace(recipe, initial_demo_ratio=0.8),
     "auto, 5,000 steps first": lambda recipe: replace(recipe, pretrain_steps=5000),
+    # a scripted person helps in the middle of the episodes; what they do at control rate is learned from as decisions
+    "auto, with a person": lambda recipe: replace(recipe, operator="person:scripted"),
 }
 BY_HAND = tuple(name for name in VARIANTS if name.startswith("h "))
 USUAL = ("auto", "defaults", "warmup", "h 10, n 1", "h 10, n 3", "h 1, n 10")
@@ -100,7 +103,17 @@ def learned(task: str, variant: str, seed: int, demos: Path, runs: Path, minutes
     began, path = time.monotonic(), runs / f"{task}_{variant.replace(' ', '_').replace(',', '')}_{seed}"
     summary = train(config, path, Display("quiet"))
     summary |= {"took_min": (time.monotonic() - began) / 60, "values": values_of(RunFolder.open(path), demos)}
-    return summary
+    return summary | ({"helped": helped_by_thirds(RunFolder.open(path))} if config.operator == "person:scripted" else {})
+
+
+def helped_by_thirds(run: RunFolder) -> list[float]:
+    """Share of the steps that the person made, in the first, middle and last third of the episodes."""
+    episodes: dict[tuple[str, int], list[bool]] = {}
+    with Journal.open(run.journal) as journal:
+        for _, step in journal.read():
+            episodes.setdefault((step.source, step.episode), []).append(step.intervened)
+    thirds = zip(*(np.array_split(np.array(steps), 3) for steps in episodes.values()), strict=True)
+    return [float(np.concatenate(third).mean()) for third in thirds]
 
 
 def values_of(run: RunFolder, demos: Path) -> list[DemoValues]:
@@ -192,6 +205,10 @@ def _row(report: Report, kind: str, variant: str, found: list[dict[str, Any]], d
         if lengths:
             faster = demo_actions / float(np.mean(lengths))
             report.figures["speedup_over_demos"] = min(faster, report.figures.get("speedup_over_demos", np.inf))
+    elif variant == "auto, with a person":
+        shares = np.mean([summary["helped"] for summary in found], axis=0)
+        report.figures |= {f"{kind}_success_with_a_person": float(successes)}
+        report.figures |= {f"{kind}_helped_{name}": float(share) for name, share in zip(("first", "middle", "last"), shares, strict=True)}
     elif variant in ("defaults", "warmup"):
         report.figures[f"{variant}_success"] = report.figures.get(f"{variant}_success", 0.0) + float(successes)
     return successes / episodes

@@ -52,7 +52,8 @@ def points_by_variant(results: dict[str, np.ndarray], label: str, path: Path) ->
     figure, axis = plt.subplots(figsize=(7, 3.2))
     for index, (name, values) in enumerate(results.items()):
         axis.scatter(np.full(len(values), index), values, color=f"C{index}", zorder=3)
-        axis.hlines(np.nanmean(values), index - 0.25, index + 0.25, color=f"C{index}", linewidth=2)
+        if np.isfinite(values).any():
+            axis.hlines(np.nanmean(values), index - 0.25, index + 0.25, color=f"C{index}", linewidth=2)
         axis.annotate(name, (index, 0), xytext=(0, -16), textcoords="offset points", ha="center", annotation_clip=False)
     axis.set(ylabel=label, xticks=[], ylim=(0, None), xlim=(-0.6, len(results) - 0.4))
     axis.grid(alpha=0.3)

@@ -1,10 +1,12 @@
 """Should the learner warm up on the demonstrations before the robot moves?
 
-    python -m benchmarks.warmup [--seeds 0 1 2] [--quick] [--json]
+    python -m benchmarks.warmup [--task gear_assembly_fine] [--arms "no warm-up" ...] [--seeds 0 1 2] [--quick] [--json]
 
-Actor steps and minutes until an evaluation of 100 episodes reaches 90 %, on the same demonstrations per seed: without a warm-up, with
-`pretrain_steps` 200 and 500, with a cloned start alone, and with the cloned start of the recipe, which waits for the critics and goes on
-imitating as long as it fails.
+Actor steps and minutes until an evaluation reaches 90 %, on the same demonstrations per seed: without a warm-up, with updates on the
+demonstrations alone (`pretrain_steps`), with a cloned start alone, and with the cloned start of the recipe, which waits for the critics and
+goes on imitating as long as it fails. On the long tasks there are more such updates, and an arm in which the share of demonstrations in a
+batch falls from 0.8 to 0.5. All arms are changes of the task's recipe, so on a long task all of them decide every few control steps;
+hil-serl's own settings are in `benchmarks.long_tasks`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tyro
@@ -20,14 +22,15 @@ import tyro
 from benchmarks.plots import evaluations, points_by_variant, success_curves
 from benchmarks.report import Report, machine_gflops
 from tandem.envs.registry import make_env, make_expert
+from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
 from tandem.programs.record import record_demos
 from tandem.runs.display import Display
 
-TASK = "gear_assembly"
+Task = Literal["gear_assembly", "gear_assembly_fine", "gear_pick_assembly_fine"]
 BARE = {"clone_steps": 0, "critic_steps": 0}
-VARIANTS: dict[str, dict[str, Any]] = {
+SHORT: dict[str, dict[str, Any]] = {
     "no warm-up": BARE,
     "200 steps": {**BARE, "pretrain_steps": 200},
     "500 steps": {**BARE, "pretrain_steps": 500},
@@ -35,6 +38,16 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "clone, held": {},
 }
 """Differences from the recipe. All but the last one do not imitate the demonstrations during training."""
+LONG: dict[str, dict[str, Any]] = {
+    "no warm-up": BARE,
+    "5,000 steps": {**BARE, "pretrain_steps": 5000},
+    "share 0.8 to 0.5": {**BARE, "initial_demo_ratio": 0.8, "final_demo_ratio": 0.5},
+    "5,000 steps, share 0.8 to 0.5": {**BARE, "pretrain_steps": 5000, "initial_demo_ratio": 0.8, "final_demo_ratio": 0.5},
+    "clone alone": {"critic_steps": 0},
+    "clone, held": {},
+}
+"""The same for long tasks; the fourth is what a fork of hil-serl does."""
+DEMOS = 25
 SOLVED = 0.9
 
 
@@ -45,56 +58,83 @@ def until_solved(run: Path) -> tuple[float, float]:
     return (float(data["minutes"][reached[0]]), float(data["actor_step"][reached[0]])) if len(reached) else (np.nan, np.nan)
 
 
-def main(seeds: tuple[int, ...] = (0, 1, 2), quick: bool = False, json: bool = False, runs: Path = Path("runs/benchmark_warmup")) -> None:
+def config_of(task: Task, changes: dict[str, Any], demos: Path, seed: int, quick: bool) -> TrainConfig:
+    """The recipe with these changes, until the first evaluation at or above 90 %."""
+    recipe = RECIPES[task]()
+    config = replace(
+        recipe,
+        task=task,
+        demos=(demos,),
+        seed=seed,
+        stop_success=SOLVED,
+        stop_evaluations=1,  # only the time to the first 90 % counts
+        final_episodes=0,
+        max_steps=8000 if task == "gear_assembly" else recipe.max_steps,
+        **changes,
+    )
+    if changes:
+        config = replace(config, agent=replace(config.agent, demo_imitation=0.0))
+    if not quick:
+        return config
+    fewer = {name: min(getattr(config, name), 50) for name in ("pretrain_steps", "clone_steps", "critic_steps")}
+    return replace(config, max_steps=100, max_minutes=0.5, eval_period=100, eval_episodes=2, **fewer)
+
+
+def main(
+    task: Task = "gear_assembly",
+    arms: tuple[str, ...] = (),
+    seeds: tuple[int, ...] = (0, 1, 2),
+    quick: bool = False,
+    json: bool = False,
+    runs: Path = Path("runs/benchmark_warmup"),
+) -> None:
     """Compare starts with and without a warm-up on the demonstrations.
 
     Args:
-        seeds: One run per seed and variant.
-        quick: 600 learner steps and one seed, to check that it works.
+        task: The short task, or one of the long ones.
+        arms: Which starts, by their names in `SHORT` and `LONG`; none: all of the task's.
+        seeds: One run per seed and start.
+        quick: 100 learner steps and one seed, to check that it works.
         json: One JSON object instead of the table.
         runs: Folder for the runs.
     """
-    runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
-    seeds = seeds[:1] if quick else seeds
-    display = Display("quiet")
-    report = Report("warmup", ("start", "solved", "minutes to 90 %", "actor steps to 90 %", "of each seed (minutes)"), {})
+    runs, known = runs / time.strftime("%Y-%m-%d_%H-%M-%S"), SHORT if task == "gear_assembly" else LONG
+    unknown = set(arms) - set(known)
+    if unknown:
+        raise SystemExit(f"no start {', '.join(sorted(unknown))} for {task}; there are {', '.join(known)}")
+    seeds, count = (seeds[:1], 3) if quick else (seeds, DEMOS)
+    columns = ("start", "solved", "minutes to 90 %", "actor steps to 90 %", "of each seed (minutes)", "best evaluation of each seed")
+    report = Report("warmup" if task == "gear_assembly" else f"warmup_{task}", columns, {})
+    files = {seed: record_demos(make_env(task), make_expert(task, seed), count, runs / f"demos_{seed}", seed) for seed in seeds}
     points: dict[str, np.ndarray] = {}
-    for name, changes in VARIANTS.items():
-        solved_at = []
-        for seed in seeds:
-            folder = runs / f"demos_{seed}"
-            demos = next(iter(sorted(folder.glob("*.db"))), None) or record_demos(make_env(TASK), make_expert(TASK, seed), 25, folder, seed)
-            config = replace(
-                RECIPES[TASK](),
-                task=TASK,
-                demos=(demos,),
-                seed=seed,
-                stop_success=SOLVED,
-                stop_evaluations=1,  # only the time to the first 90 % counts
-                final_episodes=0,
-                max_steps=600 if quick else 8000,
-                **changes,
-            )
-            if changes:
-                config = replace(config, agent=replace(config.agent, demo_imitation=0.0))
-            path = runs / f"{name.replace(' ', '_')}_{seed}"
-            train(config, path, display)
-            solved_at.append(until_solved(path))
-        minutes, steps = np.array(solved_at).T
-        solved = int(np.isfinite(minutes).sum())
-        key = name.replace(" ", "_").replace("-", "_")
-        report.figures |= {f"{key}_minutes": float(np.nanmean(minutes)) if solved else float("nan"), f"{key}_solved": solved}
-        report.row(
-            name, f"{solved} of {len(seeds)}",
-            f"{np.nanmean(minutes):.2f}" if solved else "-", f"{np.nanmean(steps):,.0f}" if solved else "-",
-            ", ".join("-" if np.isnan(m) else f"{m:.2f}" for m in minutes),
-        )  # fmt: skip
-        points[name] = steps / 1000
-        success_curves([(f"{name}, seed {seed}", runs / f"{name.replace(' ', '_')}_{seed}") for seed in seeds], runs / f"{key}.png")
+    for name in arms or known:
+        paths = [(f"{name}, seed {seed}", runs / f"{_key(name)}_{seed}") for seed in seeds]
+        for (_, path), (seed, demos) in zip(paths, files.items(), strict=True):
+            train(config_of(task, known[name], demos, seed, quick), path, Display("quiet"))
+        points[name] = _row(report, name, [path for _, path in paths]) / 1000
+        success_curves(paths, runs / f"{_key(name)}.png")
     points_by_variant(points, "thousand actor steps to 90 %", runs / "warmup.png")
     report.show(json)
     if not json:
         print(f"runs and curves: {runs}; this machine: {machine_gflops():.0f} GFLOP/s")
+
+
+def _key(name: str) -> str:
+    return name.replace(" ", "_").replace("-", "_").replace(",", "").replace(".", "")
+
+
+def _row(report: Report, name: str, paths: list[Path]) -> np.ndarray:
+    """The row of one start; returns the actor steps to 90 % of each seed, NaN where it was not reached."""
+    minutes, steps = np.array([until_solved(path) for path in paths]).T
+    solved, best = int(np.isfinite(minutes).sum()), [float(np.max(evaluations(path)["success"], initial=0.0)) for path in paths]
+    report.figures |= {f"{_key(name)}_minutes": float(np.nanmean(minutes)) if solved else float("nan"), f"{_key(name)}_solved": solved}
+    report.row(
+        name, f"{solved} of {len(paths)}",
+        f"{np.nanmean(minutes):.2f}" if solved else "-", f"{np.nanmean(steps):,.0f}" if solved else "-",
+        ", ".join("-" if np.isnan(m) else f"{m:.2f}" for m in minutes),
+        ", ".join(f"{one:.0%}" for one in best),
+    )  # fmt: skip
+    return steps
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ import pytest
 
 from tandem.acting.actor import Actor
 from tandem.acting.policy import act_with
+from tandem.data.mixing import Imitation, Mixture, store
+from tandem.data.replay import Replay, Returns
 from tandem.decisions import DECIDES, Between, Decisions, Held, held_for
 from tandem.envs.registry import make_env
 from tandem.errors import ConfigError
-from tandem.layouts import ActionLayout
+from tandem.layouts import ActionLayout, Layout
 from tandem.link.messages import pack_policy, parse_policy
 from tandem.runs.checkpoint import read_policy, write_policy
 from tandem.teleop.operator import HandsOff
@@ -164,6 +166,49 @@ def test_the_actor_stores_control_steps_and_a_person_ends_the_decision_at_once()
     assert [i + 1 for i, equal in enumerate(same) if not equal] == [4, 5, 7, 11]
     other = [step for step in link.sent if step.source == "robot.1"]
     assert [i + 1 for i in range(13) if not np.array_equal(other[i].action, other[i + 1].action)] == [4, 8, 12]
+
+
+class Drifts(Sometimes):
+    """A person whose every action is another one: a tenth of the number of the control step, less a half."""
+
+    def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
+        action, by_human = super().decide(observation, proposed)
+        return (np.full_like(action, self._now / 10 - 0.5), True) if by_human else (action, False)
+
+
+def test_a_correction_at_control_rate_becomes_decisions_of_a_person() -> None:
+    """The policy decides every 4 steps, a person acts in the steps 5 to 10. Online: (0-3), (4) cut short, (5-8) and (9, 10) by the person,
+    then the policy's from 11 on. Among the demonstrations each step of the correction begins a decision."""
+    env = make_env("reach")
+    link = Link(policy_for(env.spec, Decisions(4)))
+    actor = Actor(env, link, [Drifts(set(range(5, 11)))], source="robot", seed=0)
+    actor.begin()
+    for _ in range(15):
+        actor.step()
+    steps, discount = link.sent, 0.9
+    online, demos = (Replay(env.spec, 50, 1, discount, Decisions(4), sliding=sliding) for sliding in (False, True))
+    returns = Returns(discount)
+    for number, step in enumerate(steps):
+        store(step, number, online, demos, returns)
+    assert len(online) == 15 and len(demos) == 6
+
+    rows = online.rows(np.arange(15))
+    begins = [0, 0, 0, 0, 4, 5, 5, 5, 5, 9, 9, 11, 11, 11, 11]
+    layout = Layout(env.spec)
+    seen = {step.step: layout.flatten(step.observation) for step in steps}
+    np.testing.assert_array_equal(rows.observations, [seen[begin] for begin in begins])
+    assert rows.imitation is not None and rows.imitation.tolist() == [0.0] * 5 + [1.0] * 6 + [0.0] * 4
+    np.testing.assert_allclose(rows.actions[5:11, 0], [0.15] * 4 + [0.45] * 2, atol=1e-6)  # means of 0.0 ... 0.3, and of 0.4 and 0.5
+    np.testing.assert_allclose(rows.actions[4], steps[4].action, atol=1e-6)  # what the policy had decided, of which one step was made
+    np.testing.assert_allclose(rows.masks, [0.9**3] * 4 + [1] + [0.9**3] * 4 + [0.9] * 2 + [0.9**3] * 4, rtol=1e-5)
+    np.testing.assert_array_equal(rows.next_observations[4], seen[5])
+    np.testing.assert_array_equal(rows.next_observations[10], seen[11])
+
+    shown = demos.rows(np.arange(6))
+    np.testing.assert_allclose(shown.actions[:, 0], [0.15, 0.25, 0.35, 0.4, 0.45, 0.5], atol=1e-6)
+    np.testing.assert_array_equal(shown.next_observations[:, :3], [seen[end][:3] for end in (9, 10, 11, 11, 11, 11)])
+    both = Mixture(demos, online, 32, recorded=False).sample(np.random.default_rng(0), 1, imitation=Imitation(demos=0.1, corrections=2.0))
+    assert both.imitation is not None and (both.imitation[0, :6] == 2.0).all(), "as many rows as corrected steps, imitated as corrections"
 
 
 def test_an_actor_goes_on_in_the_middle_of_a_decision() -> None:

@@ -34,6 +34,24 @@ def test_what_to_do_follows_from_success_share_and_values(change: dict, phase: s
     assert phase in found.phase and advice in found.do
 
 
+def failures(**counts: int) -> dict:
+    rows = [{"stage": stage, "lost": count, "time": 0} for stage, count in counts.items()]
+    return {"episodes": 20, "succeeded": 20 - sum(counts.values()), "rows": rows}
+
+
+def test_where_a_task_has_stages_it_is_said_at_which_to_help() -> None:
+    often = dataclasses.replace(MIDDLE, stages=failures(grasp=2, carry=1, insert=5))
+    assert "5 of the newest 8 failures end at the stage 'insert'" in advise(often).do and "actively" in advise(often).do
+    for changes in (
+        {"stages": failures(grasp=3, carry=3, insert=3)},  # all over
+        {"stages": failures(grasp=0, carry=0, insert=2)},  # few
+        {"stages": None},
+        {"success": 0.95, "share": 0.0},  # hands off
+        {"clocks": Clocks(0, 40, 1)},  # it has not begun
+    ):
+        assert "stage '" not in advise(dataclasses.replace(often, **changes)).do, changes
+
+
 def test_the_numbers_behind_the_advice_are_shown() -> None:
     assert advise(MIDDLE).because == ("success 40% of the last 20", "you acted in 30% of the steps", "Q 0.30 and rising")
     silent = dataclasses.replace(MIDDLE, success=None, returns=-120.5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tandem.acting.operators import make_operators, scripted_people
+from tandem.codec import pack, unpack
 from tandem.envs.registry import make, make_env
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout
@@ -52,6 +53,33 @@ def test_it_looks_on_and_then_corrects_one_that_stands_for_a_moment_only() -> No
     # five steps to look on, then three by the person, four for the policy, three by the person, ...
     assert helped == [False] * 5 + [True] * 3 + [False] * 4 + [True] * 3 + [False] * 4 + [True]
     assert expert.begun == 3, "every correction begins anew"
+
+
+def test_in_long_episodes_it_helps_in_the_middle_and_for_longer() -> None:
+    """Ten times as long: it looks on for 80 to 150 steps, and corrects for 60 to 120 of them at a time until step 600."""
+    assert Manner.for_episodes(100) == Manner.for_episodes(30) == Manner()
+    standing_in = ScriptedPerson(Expert(), lambda observation: float(observation["distance"][0]), 1000, 0)
+    standing_in.reset()
+    while standing_in._next_look >= 1000:
+        standing_in.reset()  # one of ten episodes is the policy's own
+    slow = [1 - step / 1000 for step in range(400)]  # a thousandth a step: a hundredth in 8 steps, but a tenth and more in 80
+    helped = np.array(episode(standing_in, slow + [0.6] * 400))
+    assert not helped[:80].any() and helped[500:].any()
+    runs = np.diff(np.flatnonzero(np.diff(np.concatenate([[False], helped[:600], [False]]))))[::2]
+    assert len(runs) >= 2 and (runs >= 60).all() and (runs <= 120).all()
+
+
+@pytest.mark.parametrize("task", ["gear_assembly", "gear_assembly_fine", "gear_pick_assembly_fine", "gear_lift", "reach"])
+def test_a_checkpoint_takes_what_it_remembers(task: str) -> None:
+    env = make_env(task)
+    one, other = scripted_people(env.spec, 1, 0)[0], scripted_people(env.spec, 1, 1)[0]
+    seen = {name: values[0] for name, values in env.reset(seeds=[0]).items()}
+    for standing_in in (one, other):
+        standing_in.reset()
+        standing_in.decide(seen, np.zeros(env.spec.action_dim, np.float32))
+    other.restore(unpack(pack(one.memory())))
+    assert other.memory() == one.memory()
+    assert np.array_equal(other._expert.decide(seen)[0], one._expert.decide(seen)[0]), "the same hand"
 
 
 def test_one_that_comes_nearer_is_left_alone_and_one_that_strays_is_not() -> None:

@@ -6,6 +6,7 @@ differ. The advice by step count alone is shown below it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,10 @@ WORTH_LEARNING_FROM = 1 / 3
 MUCH, LITTLE = 0.5, 0.05
 """The person's share of the steps."""
 _FELL_BY = 0.25
+FEW_FAILURES = 3
+"""Fewer failures at one stage say nothing about it."""
+HELPED = ("it succeeds mostly with your help", "refining", "too few successes to learn from", "learning", "it was better before")
+"""Phases in which a person helps."""
 _EPISODE = "environment/episode/"
 
 
@@ -53,9 +58,17 @@ class Figures:
     q: float | None = None
     q_before: float | None = None
     q_range: tuple[float, float] | None = None
+    stages: Mapping[str, Any] | None = None
+    """At which stages the newest episodes failed (`doctor.stages.stage_table`); None where the task names no stages."""
 
 
-def figures(series: Series, clocks: Clocks, config: Mapping[str, Any], return_range: Sequence[float] | None) -> Figures:
+def figures(
+    series: Series,
+    clocks: Clocks,
+    config: Mapping[str, Any],
+    return_range: Sequence[float] | None,
+    stages: Mapping[str, Any] | None = None,
+) -> Figures:
     last = series.last
     earlier = [series.mean(f"{_EPISODE}success", start / 10, (start + 1) / 10) for start in range(9)]
     return Figures(
@@ -71,10 +84,29 @@ def figures(series: Series, clocks: Clocks, config: Mapping[str, Any], return_ra
         last.get("critic/predicted_qs"),
         series.mean("critic/predicted_qs", 0.5, 0.75),
         None if return_range is None else (return_range[0], return_range[1]),
+        stages,
     )
 
 
 def advise(seen: Figures) -> Advice:
+    """What to do; where the task has stages, also at which of them to help."""
+    advice = _by_results(seen)
+    where = _where_to_help(seen) if advice.phase in HELPED else None
+    return advice if where is None else dataclasses.replace(advice, do=f"{advice.do} {where}")
+
+
+def _where_to_help(seen: Figures) -> str | None:
+    """The stage at which at least half of the newest failures end; None where they end all over, or are few."""
+    if seen.stages is None:
+        return None
+    failed = {row["stage"]: row["lost"] + row["time"] for row in seen.stages["rows"]}
+    stage, most = max(failed.items(), key=lambda item: item[1])
+    if most < FEW_FAILURES or 2 * most < sum(failed.values()):
+        return None
+    return f"{most} of the newest {sum(failed.values())} failures end at the stage '{stage}': let it come there by itself, and help there."
+
+
+def _by_results(seen: Figures) -> Advice:
     """The first rule that applies; the most urgent rules come first."""
     steps = seen.clocks.learner_step
     by_steps = stage(seen.clocks, seen.training_starts, seen.random_steps, seen.critic_steps)

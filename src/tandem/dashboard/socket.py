@@ -94,6 +94,8 @@ class Pages:
         self._events = Tail(self._folder.events_file)
         self._recent: deque[dict[str, Any]] = deque(maxlen=EVENTS_KEPT)
         self._findings = json.dumps({"kind": "findings", "findings": [], "checklist": []})
+        self._stages: Map[str, Any] | None = None
+        """Where episodes fail, for tasks that name their stages."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._unwatch: dict[tuple[str, str], Callable[[], None]] = {}
         self._scenes: dict[str, Any] = {}
@@ -296,7 +298,7 @@ class Pages:
         live, remote = self._source.live(), self._source.remote
         spec, config = self._source.info.spec, self._source.info.settings
         clocks, every = live.clocks if live else self._source.clocks(), int(config.get("steps_per_update") or 0)
-        seen = figures(self._series, clocks.clocks, config, spec.return_range)
+        seen = figures(self._series, clocks.clocks, config, spec.return_range, self._stages)
         state = {
             "kind": "state",
             **(live.to_json() if live else {"status": {}, "clocks": clocks.to_json(), "actors": []}),
@@ -342,6 +344,7 @@ class Pages:
 
     async def _diagnose(self) -> None:
         found = await self._source.findings("en")
+        self._stages = found.get("stages")
         named = ("state", "severity", "findings", "checklist", "stages", "seconds")
         self._findings = as_json({"kind": "findings", **{name: found.get(name) for name in named}})
         for page in self._pages.values():

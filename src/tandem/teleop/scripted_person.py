@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,23 @@ class Manner:
     remember: int = 10
     """Episodes by which it judges how often the policy succeeds alone."""
 
+    @classmethod
+    def for_episodes(cls, longest: int) -> Manner:
+        """Fit for episodes of at most so many steps. The numbers above are right for 100; in longer ones, where a step does less, a person
+        looks on, compares and corrects for as much longer: so help comes in the middle of an episode too, and not from its start on."""
+        factor, usual = max(1.0, longest / 100), cls()
+
+        def longer(span: tuple[int, int]) -> tuple[int, int]:
+            return round(factor * span[0]), round(factor * span[1])
+
+        return cls(
+            look_on=longer(usual.look_on),
+            compare=round(factor * usual.compare),
+            see_through=round(factor * usual.see_through),
+            correct=longer(usual.correct),
+            try_again=longer(usual.try_again),
+        )
+
 
 class ScriptedPerson:
     """One person at one robot. `distance`: how far from done it looks, from what the policy sees."""
@@ -60,7 +77,7 @@ class ScriptedPerson:
         manner: Manner | None = None,
     ) -> None:
         self._expert, self._distance, self._longest = expert, distance, max_episode_steps
-        self.manner = manner or Manner()
+        self.manner = manner or Manner.for_episodes(max_episode_steps)
         self._random = np.random.default_rng(seed)
         self._alone: deque[bool] = deque(maxlen=self.manner.remember)
         self._step, self._helped = 0, False
@@ -110,7 +127,7 @@ class ScriptedPerson:
 
     def memory(self) -> dict[str, Any]:
         own = {name: getattr(self, f"_{name}") for name in ("step", "helped", "next_look", "left")}
-        expert = {name: _plain(value) for name, value in vars(self._expert).items()}
+        expert = {name: _plain(value) for name, value in vars(self._expert).items() if not is_dataclass(value)}  # those are settings
         random = json.dumps(self._random.bit_generator.state)
         return {**own, "distances": list(self._distances), "alone": list(self._alone), "random": random, "expert": expert}
 
