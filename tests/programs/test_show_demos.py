@@ -14,7 +14,9 @@ from benchmarks.demo_faults import SPEC, acted, episodes, write
 from tandem.agents.sac_start import agent_for
 from tandem.cli import run
 from tandem.data.demos import DemoWriter, read_demos
+from tandem.data.figures import measure
 from tandem.data.formats.kinds import open_any
+from tandem.data.journal import Journal
 from tandem.doctor.records import load_run
 from tandem.doctor.values import read_critics, values_in
 from tandem.envs.registry import make_env, make_expert
@@ -22,11 +24,13 @@ from tandem.errors import ConfigError, SpecMismatch
 from tandem.layouts import Layout
 from tandem.off_policy.sync import train
 from tandem.programs.demos import ACTIONS
+from tandem.programs.own_episodes import own_episodes
 from tandem.programs.record import record_demos
 from tandem.programs.reward import ACTIONS as REWARD_ACTIONS
-from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
+from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint, write_policy
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
+from tandem.types import PolicySnapshot
 from tests.doctor.doctor_samples import SMALL
 
 
@@ -55,6 +59,13 @@ def test_what_the_critics_of_a_run_say_is_drawn_beside_the_returns(reach: Path, 
     with Image.open(tmp_path / "page" / "values.png") as picture:
         assert picture.size == (640, 18 + 2 * 200)
 
+    asked = ["show", str(reach), "--run", str(tmp_path / "run"), "--policy", str(tmp_path / "run"), "--episodes", "1"]
+    assert run("demos", [*asked, "--out", str(tmp_path / "beside")]) == 0
+    page, shown = (tmp_path / "beside" / "index.html").read_text(), capsys.readouterr().out
+    said = re.findall(r"the policy, from the same start: (\d+) steps, .*; it goes another way from step (\d+) on", shown)
+    assert len(said) == 1 and int(said[0][1]) > 0, "it begins where the demonstration began"
+    assert "Q of what was done" in page and page.count(">policy</span>") == 1 + 3 + len(measure_channels(reach)) + 1
+
     assert run("demos", ["check", str(reach), "--run", str(tmp_path / "run")]) == 0
     assert "steps in the mean; the discount 0.97^" in capsys.readouterr().out, "the run's own discount"
 
@@ -73,6 +84,31 @@ def test_what_the_critics_of_a_run_say_is_drawn_beside_the_returns(reach: Path, 
     assert values.q[0] == pytest.approx(float(np.asarray(state.critic(jnp.asarray(pair))).mean()), abs=1e-5)
     [seen] = load_run(tmp_path / "run").values[:1]
     np.testing.assert_allclose(seen.q, values.q, rtol=1e-6)
+
+
+def measure_channels(file: Path) -> tuple[str, ...]:
+    with open_any(file) as opened:
+        return measure(opened.spec, [], pictures=False).channels
+
+
+def test_a_policy_that_cannot_begin_there_is_shown_by_its_newest_episode_without_help(reach: Path, tmp_path: Path) -> None:
+    """Of a file without a seed, as a robot's: the journal has three episodes, the last of them with a person's help."""
+    steps = read_demos(reach).episodes()
+    with DemoWriter(tmp_path / "unseeded", read_demos(reach).spec) as writer:
+        writer.add(steps[0])
+        unseeded = writer.finish()
+    spec = make_env("reach").spec
+    folder = RunFolder.create(tmp_path / "run", "rlpd", SMALL, spec)
+    snapshot = PolicySnapshot(1, 0, agent_for(SMALL.agent, spec).policy_parameters(agent_for(SMALL.agent, spec).init(0)))
+    write_policy(folder.latest_policy, snapshot, spec)
+    with open_any(unseeded) as opened:
+        with pytest.raises(ConfigError, match="to compare with"):
+            own_episodes(folder.path, opened, {0: steps[0]})
+        with Journal.create(folder.journal, spec) as journal:
+            for number, episode in enumerate(steps[:3]):
+                journal.append([dataclasses.replace(s, source="robot", intervened=number == 2, seq=100 * number + s.step) for s in episode])
+        found = own_episodes(folder.path, opened, {0: steps[0]})[0]
+    assert "another start" in found.start and [step.seq for step in found.steps] == [100 + n for n in range(len(steps[1]))]
 
 
 def _newest(folder: RunFolder) -> dict[str, np.ndarray]:

@@ -93,11 +93,15 @@ def values_in(
     opened: OpenDemos, critics: NumpyCritics, spec: Spec, settings: Mapping[str, Any], numbers: Sequence[int]
 ) -> list[DemoValues]:
     """Along these episodes of a file."""
-    agent = settings.get("agent") or {}
-    discount, decisions = float(agent.get("discount", 0.97)), decisions_of(settings)
+    discount, decisions = discount_of(settings), decisions_of(settings)
     last = max(numbers, default=-1) + 1
     chosen = [steps for number, steps in enumerate(itertools.islice(opened.episodes(), last)) if number in numbers and steps]
     return [values_along(critics, spec, steps, discount, decisions) for steps in chosen]
+
+
+def discount_of(settings: Mapping[str, Any]) -> float:
+    """The discount of one control step of a run."""
+    return float((settings.get("agent") or {}).get("discount", 0.97))
 
 
 def decisions_of(settings: Mapping[str, Any]) -> Decisions:

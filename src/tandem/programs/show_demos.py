@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import html
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -23,9 +23,10 @@ from tandem.envs.task_env import TaskEnv, ending
 from tandem.errors import ConfigError, RenderingUnavailable, SpecMismatch
 from tandem.programs.curves import curve, table, write_page
 from tandem.programs.edit_demos import parse_numbers
+from tandem.programs.own_episodes import OwnEpisode, own_episodes, parts_at
 from tandem.programs.pictures import Film, write_strip
 from tandem.programs.terminal import say
-from tandem.programs.value_plot import values_part
+from tandem.programs.value_plot import q_side_by_side, values_part
 from tandem.types import Observation, Transition, first_row
 
 File = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE")]
@@ -38,6 +39,7 @@ def show(
     channels: tuple[str, ...] = (),
     task: str | None = None,
     run: Path | None = None,
+    policy: Path | None = None,
 ) -> int:
     """Write a page about demonstrations: episodes, films of their cameras, and a curve of every number, action and reward.
 
@@ -51,6 +53,8 @@ def show(
         task: The task of a file that has no spec of its own.
         run: Also draw what the critics of this run say along the demonstrations, beside the returns that followed, on the page and as
             values.png.
+        policy: Draw an episode of this policy (a run folder, a policy file or an ONNX file) beside each drawn demonstration: in a
+            simulation from the same start, else the newest one of the run that nobody helped with. With --run also Q along both.
     """
     folder = out or file.with_name(f"{file.name}_page")
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,8 +65,11 @@ def show(
         parts = [_overview(opened, figures)]
         if run is not None:
             parts.append(values_part(run, opened, chosen, folder))
+        own = {} if policy is None else own_episodes(policy, opened, drawn)
         for number, steps in drawn.items():
-            parts.append(_drawn_episode(number, steps, figures, folder, _wanted(figures, channels)))
+            parts.append(_drawn_episode(number, steps, figures, folder, _wanted(figures, channels), own.get(number)))
+            if run is not None and number in own:
+                parts.append(q_side_by_side(run, opened, {"demonstration": steps, "policy": own[number].steps}))
     say(f"wrote {write_page(folder / 'index.html', file.name, parts)}")
     return 0
 
@@ -110,18 +117,40 @@ def _end(episode: EpisodeFigures) -> str:
     return "terminated" if episode.terminated[-1] else "truncated" if episode.truncated[-1] else "none"
 
 
-def _drawn_episode(number: int, steps: list[Transition], figures: Figures, folder: Path, wanted: list[int]) -> str:
-    episode = figures.episodes[number]
+def _drawn_episode(
+    number: int, steps: list[Transition], figures: Figures, folder: Path, wanted: list[int], own: OwnEpisode | None = None
+) -> str:
+    episode, other = figures.episodes[number], None if own is None else measure(figures.spec, [own.steps], pictures=False).episodes[0]
+    apart = None if other is None else parts_at(episode, other)
+
+    def drawn(title: str, of: Callable[[EpisodeFigures], np.ndarray], name: str = "") -> str:
+        return curve(title, {name: of(episode)} if other is None else {"demonstration": of(episode), "policy": of(other)}, apart)
+
     films = "".join(
         _film(folder, number, name, steps, figures) for name, entry in figures.spec.observation.items() if entry.role == "image"
     )
-    names = action_names(figures.spec)
-    actions = "".join(curve(f"action {name}", {name: episode.actions[:, axis]}) for axis, name in enumerate(names))
-    numbers = "".join(curve(figures.channels[index], {"": episode.numbers[:, index]}) for index in wanted)
-    rewards = curve("reward", {"reward": episode.rewards})
-    words = f"{len(steps)} steps, {'success' if episode.succeeded else 'no success'}, {_end(episode)}"
+    actions = "".join(drawn(f"action {name}", lambda each, axis=axis: each.actions[:, axis], name) for axis, name in _axes(figures))
+    numbers = "".join(drawn(figures.channels[index], lambda each, index=index: each.numbers[:, index]) for index in wanted)
+    rewards = drawn("reward", lambda each: each.rewards, "reward")
     observed = f"<details open><summary>observations</summary>{numbers}</details>"
-    return f"<h2>Episode {number}: {words}</h2>{films}<div>{rewards}{actions}</div>{observed}"
+    beside = "" if own is None or other is None else f"<p>{html.escape(_beside(own, other, apart))}</p>"
+    return f"<h2>Episode {number}: {_words(episode)}</h2>{beside}{films}<div>{rewards}{actions}</div>{observed}"
+
+
+def _axes(figures: Figures) -> list[tuple[int, str]]:
+    return list(enumerate(action_names(figures.spec)))
+
+
+def _words(episode: EpisodeFigures) -> str:
+    return f"{len(episode)} steps, {'success' if episode.succeeded else 'no success'}, {_end(episode)}"
+
+
+def _beside(own: OwnEpisode, figures: EpisodeFigures, apart: int | None) -> str:
+    """What the policy did, in a sentence that is also printed."""
+    way = "it goes the same way" if apart is None else f"it goes another way from step {apart} on"
+    line = f"the policy, {own.start}: {_words(figures)}; {way}"
+    say(line)
+    return line
 
 
 def _film(folder: Path, number: int, name: str, steps: list[Transition], figures: Figures) -> str:

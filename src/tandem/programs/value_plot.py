@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from tandem.data.demos import OpenDemos
-from tandem.doctor.values import DemoValues, read_critics, summed_up, values_in
+from tandem.doctor.values import DemoValues, decisions_of, discount_of, read_critics, summed_up, values_along, values_in
 from tandem.errors import ConfigError, DataError, SpecMismatch
 from tandem.files import whole_or_nothing
+from tandem.networks.numpy_critic import NumpyCritics
 from tandem.programs.curves import curve
 from tandem.programs.terminal import say
 from tandem.runs.folder import RunFolder
+from tandem.types import Spec, Transition
 
 WIDTH, HEIGHT, MARGIN, TITLE = 640, 200, 12, 18
 COLOURS = {"Q of the demonstrated action": "#1f6feb", "Q of random actions": "#8b949e", "the return that followed": "#d1570d"}
@@ -23,16 +26,7 @@ COLOURS = {"Q of the demonstrated action": "#1f6feb", "Q of random actions": "#8
 
 def values_part(run: Path, opened: OpenDemos, episodes: Collection[int], folder: Path) -> str:
     """A part of the page; `values.png` is written next to the page."""
-    known = RunFolder.open(run)
-    settings, spec = known.settings_of("rlpd"), known.spec
-    differences = spec.data_difference(opened.spec)
-    if differences:
-        raise SpecMismatch(f"{opened.path} is not of the task of {run}: {'; '.join(differences[:3])} (here: the run, there: the file)")
-    critics = read_critics(known, settings)
-    if critics is None:
-        raise ConfigError(
-            f"{run} has no critics to look at: no checkpoint yet (one is written every checkpoint_period learner steps), or it has cameras"
-        )
+    critics, spec, settings = _critics_of(run, opened)
     values = values_in(opened, critics, spec, settings, sorted(episodes))
     if not values:
         raise ConfigError(f"{opened.path} has none of the episodes {sorted(episodes)[:5]}")
@@ -44,6 +38,29 @@ def values_part(run: Path, opened: OpenDemos, episodes: Collection[int], folder:
     drawn = "".join(curve(f"episode {number}", lines_of(one)) for number, one in zip(sorted(episodes), values, strict=False))
     said = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
     return f"<h2>Values along the demonstrations, {html.escape(str(run))}</h2>{said}<div>{drawn}</div>"
+
+
+def _critics_of(run: Path, opened: OpenDemos) -> tuple[NumpyCritics, Spec, dict[str, Any]]:
+    """The critics of a run for these demonstrations, with its spec and settings."""
+    known = RunFolder.open(run)
+    settings, spec = known.settings_of("rlpd"), known.spec
+    differences = spec.data_difference(opened.spec)
+    if differences:
+        raise SpecMismatch(f"{opened.path} is not of the task of {run}: {'; '.join(differences[:3])} (here: the run, there: the file)")
+    critics = read_critics(known, settings)
+    if critics is None:
+        raise ConfigError(
+            f"{run} has no critics to look at: no checkpoint yet (one is written every checkpoint_period learner steps), or it has cameras"
+        )
+    return critics, spec, settings
+
+
+def q_side_by_side(run: Path, opened: OpenDemos, episodes: Mapping[str, Sequence[Transition]]) -> str:
+    """What the critics say of the executed actions of several episodes, each from its start to its end."""
+    critics, spec, settings = _critics_of(run, opened)
+    discount, decisions = discount_of(settings), decisions_of(settings)
+    lines = {name: values_along(critics, spec, steps, discount, decisions).q for name, steps in episodes.items()}
+    return curve("Q of what was done, from start to end", lines)
 
 
 def lines_of(values: DemoValues) -> dict[str, np.ndarray]:
