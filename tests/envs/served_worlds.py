@@ -63,17 +63,18 @@ class Robot(Rail):
 
 
 class Eye(Rail):
-    """Two cameras: one raw, one that compresses its pictures itself."""
+    """Three cameras: one raw, two that compress their pictures themselves."""
 
-    observation_space = Dict({"raw": Box(0, 255, (6, 8, 3), np.uint8), "png": Box(0, 255, (6, 8, 3), np.uint8), "x": Box(-1, 1, (1,))})
+    observation_space = Dict({**{name: Box(0, 255, (6, 8, 3), np.uint8) for name in ("raw", "png", "jpeg")}, "x": Box(-1, 1, (1,))})
 
     def _seen(self):
         from PIL import Image
 
         pixels = np.full((6, 8, 3), self.count, np.uint8)
-        packed = io.BytesIO()
-        Image.fromarray(pixels).save(packed, "PNG")
-        return {"raw": pixels, "png": packed.getvalue(), "x": np.zeros(1, np.float32)}
+        packed = {"png": io.BytesIO(), "jpeg": io.BytesIO()}
+        for codec, data in packed.items():
+            Image.fromarray(pixels).save(data, codec.upper())
+        return {"raw": pixels, **{codec: data.getvalue() for codec, data in packed.items()}, "x": np.zeros(1, np.float32)}
 
 
 class Faulty(Rail):

@@ -19,6 +19,7 @@ import pytest
 
 from benchmarks.proxy import Proxy
 from tandem.codec import pack, unpack
+from tandem.envs.camera_bytes import RECEIVED
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.envs.registry import make_batch, make_env, registered, spec_for
 from tandem.envs.served import server
@@ -167,6 +168,9 @@ def test_images_come_raw_or_as_the_camera_compressed_them() -> None:
     seen = env.step(zeros(env)).observation
     assert env.spec.observation["png"].shape == (6, 8, 3) and env.spec.observation["png"].dtype == "uint8"
     assert (seen["raw"] == 1).all() and np.array_equal(seen["raw"], seen["png"])
+    jpeg = RECEIVED.of(seen["jpeg"][0])
+    assert jpeg is not None and decode_image(server.wire_image(jpeg), (6, 8, 3), "a test").tobytes() == seen["jpeg"].tobytes()
+    assert RECEIVED.of(seen["jpeg"][0, :4]) is None, "a part of it is another picture"
     env.close()
 
 

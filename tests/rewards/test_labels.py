@@ -10,9 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from tandem.dashboard.labelling import LabelPage
 from tandem.data.demos import DemoWriter, read_demos
+from tandem.data.journal import Journal
 from tandem.errors import ConfigError, DataError, FileUnreadable
+from tandem.off_policy.config import TrainConfig
 from tandem.programs.label_frames import label
 from tandem.programs.reward import apply
 from tandem.programs.train_reward import change, show, train_classifier
@@ -20,7 +24,11 @@ from tandem.rewards.choosing import candidates
 from tandem.rewards.classifier import read_classifier
 from tandem.rewards.labels import Frame, Label, read_labels, write_labels
 from tandem.rewards.stored import open_stored
+from tandem.runs.folder import RunFolder
 from tandem.types import Continuous, Entry, Spec, Transition
+from tests.data.test_seen import NOISE
+from tests.data.test_seen import SPEC as SEEN
+from tests.data.test_seen import episode as seen_episode
 from tests.waiting import wait_for
 
 SPEC = Spec("lift", {"height": Entry((1,), unit="m"), "noise": Entry((3,))}, (Continuous("arm", 1),), 10.0, 50, (0.0, 1.0))
@@ -120,6 +128,25 @@ def test_on_the_page_every_label_is_in_the_file_at_once(demos: Path, tmp_path: P
     asked(link, "/finish", {})
     person.join(10)
     assert not person.is_alive() and len(read_labels(path)) == 1
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_frames_of_a_run_with_cameras_are_shown_as_pictures_where_it_keeps_them(tmp_path: Path, keep: bool) -> None:
+    """Its steps hold features; the pictures are read from the journal when somebody looks."""
+    run = RunFolder.create(tmp_path / "run", "rlpd", TrainConfig(task="t"), SEEN)
+    with Journal.create(run.journal, SEEN) as journal:
+        journal.append(seen_episode(6, keep=keep))
+    chosen = candidates(open_stored((run.path,)), {}, None, 20)
+    assert {candidate.cameras for candidate in chosen} == {("left", "right") if keep else ()}
+    page = LabelPage(chosen, ("failure", "success"), lambda candidate, label: None)
+    for number, candidate in enumerate(chosen):
+        if keep:
+            picture = Image.open(io.BytesIO(page._found("GET", "/picture", {"frame": str(number), "camera": "left"}, b"")[1]))
+            assert np.array_equal(np.asarray(picture), NOISE[candidate.frame.frame].reshape(32, 32, 3))
+        else:
+            assert candidate.pictures() == {}
+    assert {candidate.frame.frame for candidate in chosen} >= {0, 6}, "also the last frame, which no step begins with"
+    page._server.server_close()
 
 
 def test_in_the_terminal(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 from PIL import Image
 
 from tandem.acting.view_stream import small
+from tandem.errors import TandemError
 from tandem.rewards.choosing import Candidate
 
 PAGE = Path(__file__).parent / "assets" / "labels.html"
@@ -75,7 +76,7 @@ class LabelPage:
             return _send(request, HTTPStatus.FORBIDDEN, "text/plain", b"open the link that `tandem reward label` printed")
         try:
             kind, content = self._found(request.command, url.path, asked, body)
-        except (ValueError, KeyError, IndexError, TypeError) as problem:
+        except (ValueError, KeyError, IndexError, TypeError, TandemError) as problem:
             return _send(request, HTTPStatus.BAD_REQUEST, "text/plain", f"{type(problem).__name__}: {problem}".encode())
         _send(request, HTTPStatus.OK, kind, content)
         if url.path == "/finish" and request.command == "POST":
@@ -114,20 +115,13 @@ class LabelPage:
             "of": candidate.of,
             "values": dict(candidate.values),
             "label": self._given.get(number, ""),
-            "cameras": [name for name, values in candidate.observation.items() if _is_picture(values)],
+            "cameras": list(candidate.cameras),
             "numbers": small(candidate.observation),
         }
 
 
-def _is_picture(values: Any) -> bool:
-    return values.dtype == "uint8" and values.ndim == 3
-
-
 def _png(candidate: Candidate, camera: str) -> bytes:
-    picture = candidate.observation[camera]
-    if not _is_picture(picture):
-        raise ValueError(f"'{camera}' is no picture")
-    data = io.BytesIO()
+    picture, data = candidate.pictures()[camera], io.BytesIO()
     Image.fromarray(picture if picture.shape[2] == 3 else picture[..., 0]).save(data, "PNG")
     return data.getvalue()
 

@@ -3,9 +3,9 @@
 An observation and the one that follows a step show the same world twice: what a step led to is where the next one begins. Stored with
 every step, each picture would be there twice.
 
-`FrameTable`: pictures in a journal. A table `frames` holds each picture under a hash of its bytes, compressed without loss, and a
-step's record holds the hash in the picture's place. A step still says itself what it led to; nothing is guessed from its neighbours.
-`seen.py` does the same for the steps of a run, which hold features beside their pictures.
+`FrameTable`: pictures in a journal. A table `frames` holds each picture under a hash of its pixels, compressed without loss or as the JPEG
+that it came in (`envs/camera_bytes.py`), and a step's record holds the hash in the picture's place. A step still says itself what it led
+to; nothing is guessed from its neighbours. `seen.py` does the same for the steps of a run, which hold features beside their pictures.
 
 `FrameStore`: features in a replay buffer. A row holds two places, for its observation and for the next one. If the next one of the step
 before is equal to this observation, number by number, both rows hold the same place. A place is free again when no row holds it.
@@ -27,11 +27,12 @@ from PIL import Image
 
 from tandem.codec import CodecError
 from tandem.data.journal_file import CREATE_FRAMES
+from tandem.envs.camera_bytes import RECEIVED
 from tandem.types import Entry, Observation, Spec, Transition
 
 DIGEST = 16
 """Bytes of the hash that stands for a picture."""
-CODECS = ("zlib", "png")
+CODECS = ("zlib", "png", "jpeg")
 PNG_CHANNELS = (1, 3, 4)
 _LEVEL = 4
 _PLAIN = 3
@@ -131,13 +132,18 @@ def stored_picture(digest: bytes, shape: tuple[int, ...], connection: sqlite3.Co
         raise CodecError("a picture of this step is missing")
     codec, record = row
     found = decompressed(codec, record, shape)
-    if digest_of(found) != digest:
+    # two versions of a decoder may round the pixels of a JPEG differently; its record has a checksum of its own
+    if codec != "jpeg" and digest_of(found) != digest:
         raise CodecError("a picture of this step has other bytes than were stored")
     return found
 
 
 def compressed(picture: np.ndarray) -> Packed:
-    """Without loss. Drawn pictures are smallest and fastest with zlib, those of a sensor as PNG, which filters its noise."""
+    """As the JPEG that it came in, else without loss. Drawn pictures are smallest and fastest with zlib, those of a sensor as PNG, which
+    filters its noise."""
+    jpeg = RECEIVED.of(picture)
+    if jpeg is not None:
+        return Packed("jpeg", _checksum(jpeg) + jpeg)
     plain = zlib.compress(np.ascontiguousarray(picture).data, _LEVEL)
     if _PLAIN * len(plain) < picture.nbytes or picture.shape[2] not in PNG_CHANNELS:
         return Packed("zlib", plain)
@@ -153,20 +159,32 @@ def png(picture: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
+def _checksum(jpeg: bytes) -> bytes:
+    return hashlib.blake2b(jpeg, digest_size=DIGEST).digest()
+
+
 def decompressed(codec: str, record: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    """The picture. Neither codec makes more bytes than the shape has, whatever the record says."""
+    """The picture. No codec makes more bytes than the shape has, whatever the record says."""
     try:
         if codec == "png":
-            with Image.open(io.BytesIO(record), formats=("PNG",)) as image:
-                if image.size != (shape[1], shape[0]):
-                    raise ValueError(f"it is {image.size[1]} x {image.size[0]} pixels and not {shape[0]} x {shape[1]}")
-                picture = np.asarray(image, np.uint8)
+            picture = _opened(record, "PNG", shape, None)
+        elif codec == "jpeg":
+            if _checksum(record[DIGEST:]) != record[:DIGEST]:
+                raise ValueError("its bytes have changed since it was stored")
+            picture = _opened(record[DIGEST:], "JPEG", shape, "L" if shape[2] == 1 else "RGB")
         else:
             size = int(np.prod(shape, dtype=int))
             picture = np.frombuffer(zlib.decompressobj().decompress(record, size), np.uint8)
         return np.ascontiguousarray(picture.reshape(shape))
     except Exception as problem:  # Pillow raises almost anything
         raise CodecError(f"a picture of this step cannot be decoded ({type(problem).__name__}: {problem})") from None
+
+
+def _opened(data: bytes, kind: str, shape: tuple[int, ...], mode: str | None) -> np.ndarray:
+    with Image.open(io.BytesIO(data), formats=(kind,)) as image:
+        if image.size != (shape[1], shape[0]):
+            raise ValueError(f"it is {image.size[1]} x {image.size[0]} pixels and not {shape[0]} x {shape[1]}")
+        return np.asarray(image if mode is None else image.convert(mode), np.uint8)
 
 
 class FrameStore:

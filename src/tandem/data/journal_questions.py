@@ -111,6 +111,11 @@ class JournalQuestions(JournalFile):
         rows = self._rows(f"{query} ORDER BY seq", (source, episode, *between))
         return [self._decoded(number, source, seq, record) for number, seq, record in rows]
 
+    def step_of(self, source: str, episode: int, number: int) -> Transition | None:
+        """One accepted step of an episode, counted from 0; None if it has no such step."""
+        query = "SELECT ord, seq, record FROM steps WHERE source = ? AND episode = ? AND status = 'accepted' ORDER BY seq LIMIT 1 OFFSET ?"
+        return next((self._decoded(row, source, seq, record) for row, seq, record in self._rows(query, (source, episode, number))), None)
+
     def episodes_in_order(self) -> Iterator[list[Transition]]:
         """The accepted steps of each episode, in the order of their first steps; without those that somebody discarded."""
         query = f"SELECT source, episode, min(ord) AS first, max(ord) FROM steps WHERE status = 'accepted' {self._kept()} "

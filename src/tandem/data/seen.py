@@ -1,7 +1,7 @@
 """What a run with cameras has seen, at rest: features, and the pictures that they were made of, each once.
 
     on its way      observation["eye"] is features, observation["eye:picture"] the picture itself, where a run keeps pictures
-    on the link     observation["eye"] is a hash. The first step that shows it brings "eye:features" and "eye:zlib" (or "eye:png") along
+    on the link     observation["eye"] is a hash. The first step that shows it brings "eye:features" and "eye:zlib" (:png, :jpeg) along
     in the journal  the step's record holds the hash; the tables `features` and `frames` hold what belongs to it
 
 A frame travels inside of the step that shows it first, so all that holds for steps holds for frames: spool, acknowledgement, order,

@@ -154,7 +154,7 @@ def _as_sheet(chosen: list[Candidate], known: dict[Frame, Label], path: Path) ->
 
 def _pictures(candidate: Candidate, path: Path) -> bool:
     """The cameras of a frame side by side; False without any."""
-    cameras = [values for values in candidate.observation.values() if values.dtype == "uint8" and values.ndim == 3]
+    cameras = list(candidate.pictures().values())
     if not cameras:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -36,6 +37,19 @@ class Candidate:
     """How sure the classifier is of each stage; empty without one."""
     order: float
     """The lowest comes first."""
+    cameras: tuple[str, ...] = ()
+    """Whose pictures can be looked at."""
+    look: Callable[[Frame], Observation] = field(default=lambda frame: {}, compare=False)
+    """Reads pictures that are not in the observation: a run learns from features, and keeps its pictures for people."""
+
+    def pictures(self) -> Observation:
+        """What each of the cameras showed, (height, width, channels) uint8."""
+        here = {name: values for name, values in self.observation.items() if is_picture(values)}
+        return here or self.look(self.frame)
+
+
+def is_picture(values: np.ndarray) -> bool:
+    return values.dtype == np.uint8 and values.ndim == 3
 
 
 def candidates(stored: Stored, known: Mapping[Frame, Label], classifier: Classifier | None, most: int) -> list[Candidate]:
@@ -47,7 +61,11 @@ def candidates(stored: Stored, known: Mapping[Frame, Label], classifier: Classif
         labelled = {frame.frame % len(episode) for frame in known if (frame.source, frame.episode) == episode.name}
         found += _ends_first(episode, number, labelled) if classifier is None else _unsure_first(episode, number, labelled, classifier)
         found = sorted(found, key=lambda candidate: candidate.order)[:most]  # of a large file only these stay in memory
-    return found
+    if not found:
+        return []
+    seen = [dataclasses.replace(candidate, look=stored.pictures) for candidate in found]
+    cameras = tuple(seen[0].pictures())
+    return [dataclasses.replace(candidate, cameras=cameras) for candidate in seen]
 
 
 def _ends_first(episode: StoredEpisode, number: int, labelled: set[int]) -> list[Candidate]:

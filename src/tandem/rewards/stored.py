@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tandem.data.formats.kinds import open_any
 from tandem.data.journal import Journal
-from tandem.errors import ConfigError, DataError
+from tandem.errors import ConfigError, DataError, FileUnreadable
 from tandem.rewards.labels import Frame, Label, labels_of_run
 from tandem.runs.folder import RunFolder
 from tandem.types import Observation, Spec, Transition
@@ -59,6 +59,18 @@ class Stored:
                     if steps:
                         yield StoredEpisode(steps)
 
+    def pictures(self, frame: Frame) -> Observation:
+        """What the cameras of a run showed in this frame, read from its journal now; nothing where the run kept no pictures, or the frame
+        is of no run: files of demonstrations have their pictures in the steps."""
+        if not any(entry.role == "features" for entry in self.spec.observation.values()):
+            return {}
+        for path in filter(_is_run, self.paths):
+            with Journal.open(RunFolder(path).journal) as journal:
+                seen = _seen_in(journal, frame)
+            if seen:
+                return {name: values for name, values in seen.items() if values.dtype == "uint8" and values.ndim == 3}
+        return {}
+
     def said(self, stages: tuple[str, ...]) -> dict[Frame, Label]:
         """What people said during the runs among the paths."""
         found: dict[Frame, Label] = {}
@@ -93,6 +105,21 @@ def usual_labels(paths: Sequence[Path]) -> Path:
 
 def _is_run(path: Path) -> bool:
     return path.is_dir() and RunFolder(path).config_file.exists()
+
+
+def _seen_in(journal: Journal, frame: Frame) -> Observation:
+    """A frame with its pictures; nothing where it is not in this journal, or its pictures are not."""
+    journal.pictured = True
+    try:
+        step = journal.step_of(frame.source, frame.episode, frame.frame)
+        if step is not None:
+            return step.observation
+        before = journal.step_of(frame.source, frame.episode, frame.frame - 1) if frame.frame else None
+        return {} if before is None else before.next_observation
+    except FileUnreadable:
+        raise
+    except DataError:  # they were not kept
+        return {}
 
 
 def _episodes(path: Path, stack: contextlib.ExitStack) -> Iterator[list[Transition]]:

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from PIL import Image
 
+from tandem.envs.camera_bytes import RECEIVED
 from tandem.errors import ServedError
 
 MAX_CAMERAS, MAX_PIXELS = 32, 2**22
@@ -81,7 +82,11 @@ def pixels(name: str, frame: Frame, size: tuple[int, ...] | None = None, crop: t
         with Image.open(io.BytesIO(frame.image), formats=["JPEG"]) as picture:
             if picture.width * picture.height > MAX_PIXELS:
                 raise ServedError(f"the camera '{name}' sent {picture.width} x {picture.height} pixels, at most {MAX_PIXELS} are taken")
-            return _fitted(picture.convert("RGB"), size, crop)
+            whole = crop == WHOLE and (size is None or picture.size == (size[1], size[0]))
+            found = _fitted(picture.convert("RGB"), size, crop)
+        if whole:
+            RECEIVED.came_as(found, frame.image)
+        return found
     except OSError as problem:
         raise ServedError(f"the camera '{name}' sent a picture that cannot be read: {problem}") from None
 

@@ -35,6 +35,7 @@ from websockets.frames import Opcode
 from websockets.uri import parse_uri
 
 from tandem.codec import CodecError, pack, unpack
+from tandem.envs.camera_bytes import RECEIVED
 from tandem.envs.deadline import seconds_left
 from tandem.envs.foreign import GymnasiumEnv, taken_by
 from tandem.envs.served.server import PROTOCOL, prepare_socket
@@ -403,6 +404,8 @@ class RemoteEnv(gymnasium.Env):
         self.render_mode = "rgb_array" if described["renders"] else None
         self.spec = EnvSpec("Served-v0", max_episode_steps=described["max_episode_steps"])
         self._last: dict[str, Any] = {}
+        self._decoded: dict[str, tuple[Any, np.ndarray]] = {}
+        """The newest compressed picture of each entry, and its pixels."""
         self._sent = False
         self.lost = ""
         """Why the episode is gone; empty while it is not."""
@@ -448,8 +451,16 @@ class RemoteEnv(gymnasium.Env):
         return self._last if isinstance(self.observation_space, gymnasium.spaces.Dict) else self._last.get("state")
 
     def _image(self, entry: str, image: dict[str, Any]) -> np.ndarray:
+        """Each picture is decoded once; a camera may be slower than the control, and send the same bytes again."""
+        data, pixels = self._decoded.get(entry, (None, None))
+        if pixels is not None and data == image.get("bytes"):
+            return pixels
         spaces = self.observation_space.spaces if isinstance(self.observation_space, gymnasium.spaces.Dict) else {}
-        return decode_image(image, spaces[entry].shape if entry in spaces else None, f"environment '{self._name}', entry '{entry}'")
+        pixels = decode_image(image, spaces[entry].shape if entry in spaces else None, f"environment '{self._name}', entry '{entry}'")
+        self._decoded[entry] = image["bytes"], pixels
+        if image["codec"] == "jpeg":
+            RECEIVED.came_as(pixels, image["bytes"])
+        return pixels
 
     def halt(self) -> None:
         """Stop all motion now, from any thread, also while a step is running: over a connection of its own."""
