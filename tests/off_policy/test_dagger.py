@@ -8,6 +8,7 @@ import pytest
 
 from tandem.acting.policy import act_with
 from tandem.agents.sac_config import SACConfig
+from tandem.agents.sac_start import agent_for, with_policy
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_env, make_expert
@@ -17,6 +18,7 @@ from tandem.link.trainer_end import TrainerEnd, open_journal
 from tandem.networks.numpy_policy import NumpyPolicy
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.dagger import BLOCK, Dagger
+from tandem.off_policy.recipes import fitted
 from tandem.off_policy.trainer_process import TrainerLoop
 from tandem.programs.dagger import DaggerArgs, dagger, read_args, run_config
 from tandem.programs.record import record_demos
@@ -134,7 +136,9 @@ def test_a_discarded_episode_that_arrives_late_is_not_imitated(tmp_path: Path, d
 
 def test_choices_are_imitated_as_they_were_shown(odd_tasks: None, tmp_path: Path) -> None:  # noqa: F811
     file = record_demos(make_env("grasp"), Presses(0), 6, tmp_path / "demos", seed=0)
-    config = dataclasses.replace(CONFIG, task="grasp", clone_steps=800, agent=SACConfig(hidden=(32,), learning_rate=3e-3))
+    config = dataclasses.replace(
+        CONFIG, task="grasp", clone_steps=800, agent=SACConfig(hidden=(32,), learning_rate=3e-3, grasp_ensemble_size=2)
+    )
     demos = load_demos(file, make_env("grasp").spec)
     made, _ = learner(tmp_path, demos, config)
     made.begin()
@@ -146,6 +150,9 @@ def test_choices_are_imitated_as_they_were_shown(odd_tasks: None, tmp_path: Path
     assert 0 < (shown[:, 3] == 0).sum() < len(shown), "it was shown to close near the ball, and to hold elsewhere"
     assert (chosen[:, 3] == shown[:, 3]).mean() > 0.95
     assert np.abs(chosen[:, :3] - shown[:, :3]).mean() < 0.1
+    agent = agent_for(config.agent, made.spec)
+    started = agent.policy_parameters(with_policy(agent, agent.init(0), made.snapshot.parameters))
+    assert np.array_equal(started["grasp/head/weight"], made.snapshot.parameters["grasp/head/weight"]), "RLPD starts from it"
 
 
 def test_what_it_cannot_begin_with_is_refused() -> None:
@@ -157,6 +164,7 @@ def test_what_it_cannot_begin_with_is_refused() -> None:
         dagger([])
     config = run_config(DaggerArgs("reach", first_updates=7, updates_per_correction=3.0), "reach", (Path("demos.db"),))
     assert (config.clone_steps, config.updates_per_actor_step, config.operator) == (7, 3.0, "browser")
+    assert config.agent.grasp_ensemble_size == fitted().agent.grasp_ensemble_size
 
 
 def test_a_run_is_continued_with_its_settings_except_what_is_typed(tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ class Dagger:
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
         self.data = Imitated(spec, demos)
         settings = BCConfig(batch_size=config.batch_size, learning_rate=config.agent.learning_rate, std=STD)
-        network, (flat, actions, features) = SACConfig(hidden=config.agent.hidden), self.data.rows(np.arange(1))
+        network = SACConfig(hidden=config.agent.hidden, grasp_ensemble_size=config.agent.grasp_ensemble_size)
+        flat, actions, features = self.data.rows(np.arange(1))
         self.imitator = Imitator(settings, network, flat, actions, config.seed, features, agent_for(network, spec).grasp)
         self._carried = _carried(run)
         self.episodes = EpisodeLog(spec.control_hz)

@@ -13,11 +13,11 @@ from tandem.allowed import allow, code_of
 from tandem.doctor.demo_files import start_lines
 from tandem.errors import ConfigError
 from tandem.off_policy.config import TrainConfig
-from tandem.off_policy.recipes import config_of
+from tandem.off_policy.recipes import config_of, fitted
 from tandem.programs.arguments import TrainArgs, typed_options
 from tandem.programs.launch import train_here
 from tandem.programs.record import scripted_demos
-from tandem.programs.resuming import require_allowed_code
+from tandem.programs.resuming import WHICH_TASK, require_allowed_code
 from tandem.programs.terminal import make_display, new_run, show_summary
 from tandem.runs.folder import RunFolder
 
@@ -98,7 +98,7 @@ def dagger(args: list[str]) -> None:
         task = config_of(RunFolder.open(path), "dagger").task
         require_allowed_code(path, asked.task, task, asked.operator)
     elif asked.task is None:
-        raise ConfigError("which task? `tandem tasks` lists them; `--resume RUN` continues a run")
+        raise ConfigError(WHICH_TASK)
     else:
         task, path = asked.task, asked.run or new_run(f"{asked.task}_dagger")
         demos = _demos(asked, task, path)
@@ -139,7 +139,8 @@ def read_args(args: list[str]) -> DaggerArgs:
 def run_config(asked: DaggerArgs, task: str, demos: tuple[Path, ...]) -> TrainConfig:
     """The settings in the words of `TrainConfig`."""
     settings = {name: getattr(asked, name) for name in SAME} | {theirs: getattr(asked, name) for name, theirs in OTHER.items()}
-    agent = SACConfig(hidden=asked.hidden, learning_rate=asked.learning_rate)
+    members = fitted().agent.grasp_ensemble_size  # of discrete parts: as many as in the run of RLPD that may start from it
+    agent = SACConfig(hidden=asked.hidden, learning_rate=asked.learning_rate, grasp_ensemble_size=members)
     return TrainConfig(**{**settings, "task": task, "agent": agent, "demos": demos})
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from tandem.allowed import require_allowed
 from tandem.runs.folder import RunFolder
 
+WHICH_TASK = "which task? `tandem tasks` lists them; `--resume RUN` continues a run"
+
 
 def require_allowed_code(run: Path, typed: str | None, task: str, operator: str = "none") -> None:
     """A run that is continued may name code of somebody's own. A task or operator that was typed is the person's word."""

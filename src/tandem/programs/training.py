@@ -25,11 +25,10 @@ from tandem.programs.launch import learn_here, train_here
 from tandem.programs.launcher import LocalLauncher
 from tandem.programs.parts import film_part
 from tandem.programs.record import scripted_demos
-from tandem.programs.resuming import require_allowed_code
+from tandem.programs.resuming import WHICH_TASK, require_allowed_code
 from tandem.programs.terminal import console, make_display, new_run, say, show_summary
 from tandem.runs.display import Display
 
-WHICH_TASK = "which task? `tandem tasks` lists them; `--resume RUN` continues a run"
 FILM_S = 60.0
 """Seconds of filming; what was drawn by then is the film."""
 FILM_ENDS_S = 60.0
