@@ -16,6 +16,7 @@ TRANSLATED = (
     "docs/franka.md",
     "docs/rewards.md",
     "docs/demonstrations.md",
+    "docs/sweeps.md",
 )
 
 

@@ -42,6 +42,7 @@ COMMANDS = {
     "latch": Command("programs.latch:latch", "Which robots of this machine stand still until somebody says resume, and why."),
     "ppo": Command("programs.training:ppo", "Learn a task with PPO, on many simulations at once.", True),
     "bc": Command("programs.training:bc", "Clone demonstrations: a baseline, and a start for `tandem train --init-from RUN`.", True),
+    "sweep": Command("programs.sweep:sweep", "Make many runs, seeds x settings, and compare them in one table."),
     "dagger": Command(
         "programs.dagger:dagger", "Clone demonstrations, then learn from a person's corrections while the clone acts (HG-DAgger).", True
     ),

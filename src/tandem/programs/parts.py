@@ -1,7 +1,7 @@
 """The parts of a run, and what the process of each one runs.
 
 python -P -m tandem.programs.parts hub|trainer RUN JSON       started by a launcher; not for typing
-python -P -m tandem.programs.parts actor|film ARGUMENTS
+python -P -m tandem.programs.parts actor|film|command ARGUMENTS
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tandem.errors import EnvironmentFailed, StorageFull, TandemError
+from tandem.errors import EnvironmentFailed, StorageFull, TandemError, extras_named
 from tandem.files import write_atomically
 from tandem.programs.launcher import DISK_FULL, Part
 from tandem.runs.folder import RunFolder
@@ -46,6 +46,11 @@ def actor_part(number: int, arguments: Sequence[str]) -> Part:
 def film_part(run: Path, folder: Path, seconds: float) -> Part:
     """Films the policy of a run, for at most this long."""
     return Part("film", ("film", str(run), str(folder), str(seconds)))
+
+
+def command_part(name: str, command: str, arguments: Sequence[str]) -> Part:
+    """A whole run of a sweep, by the command that makes it."""
+    return Part(name, ("command", command, *arguments))
 
 
 def end_with_supervisor() -> None:
@@ -144,11 +149,21 @@ def _film(run: str, folder: str, seconds: str) -> None:
     play(run, out=Path(folder), film=True, seconds=float(seconds))
 
 
+def _command(name: str, *arguments: str) -> None:
+    from tandem.programs.training import bc, ppo, train
+
+    try:
+        with extras_named(f"`tandem {name}`"):
+            {"train": train, "ppo": ppo, "bc": bc}[name](list(arguments))
+    except KeyboardInterrupt as stop:
+        print(f"stopped. {stop}", file=sys.stderr)
+
+
 def _leave_last_words(name: str, arguments: Sequence[str], problem: BaseException) -> None:
     """Write down what ended this part: its terminal may be gone when somebody asks. A failure to write must not hide the error."""
     named = dict(itertools.pairwise(arguments))
     run, part = (named.get("--run"), named.get("--name", name)) if name == "actor" else (next(iter(arguments), None), name)
-    if run is None or name == "film":
+    if run is None or name in ("film", "command"):
         return
     said = str(problem) if isinstance(problem, TandemError) else f"{type(problem).__name__}: {problem}"
     words = {"error": said[:2000], "environment": isinstance(problem, EnvironmentFailed)}
@@ -183,7 +198,7 @@ def main() -> NoReturn:
     end_with_supervisor()
     faulthandler.enable()  # a fault in compiled code of an environment ends the process without a word; this prints the line of Python
     try:
-        {"hub": _hub, "trainer": _trainer, "dagger": _dagger, "actor": _actor, "film": _film}[name](*arguments)
+        {"hub": _hub, "trainer": _trainer, "dagger": _dagger, "actor": _actor, "film": _film, "command": _command}[name](*arguments)
     except TandemError as problem:
         _leave_last_words(name, arguments, problem)
         if isinstance(problem, EnvironmentFailed):

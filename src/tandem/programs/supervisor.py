@@ -100,7 +100,7 @@ class Supervisor:
         folder.summary_file.unlink(missing_ok=True)  # written when the run stopped earlier
         self.event("launched", parts=[part.name for part in (hub, trainer, *actors)])
         try:
-            with _asked_to_stop() as asked:
+            with asked_to_stop() as asked:
                 serving.start(self.run)
                 self._wait_for_hub(serving, asked)
                 self.listening()
@@ -185,7 +185,7 @@ class Supervisor:
 
 
 @contextlib.contextmanager
-def _asked_to_stop() -> Iterator[Callable[[], bool]]:
+def asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Ctrl-C or SIGTERM ask once; a second Ctrl-C ends the program at once."""
     asked = threading.Event()
 
