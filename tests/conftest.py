@@ -23,6 +23,7 @@ OPTIMISED = ("agents/test_ppo.py", "agents/test_ppo_choices.py", "agents/test_re
 LONG = (
     # packages of others, installed into virtual environments
     "data/test_formats.py::test_the_peers_own_reader_opens_what_was_exported",
+    "agents/test_sharded_sac.py::test_two_processes_compute_what_one_computes",
     # whole runs that learn something
     "agents/test_learning.py",
     "off_policy/test_learner.py::test_rlpd_as_published_learns_a_task_with_a_return_range",
@@ -94,6 +95,7 @@ SLOW = (
     "programs/test_processes.py",
     "programs/test_serve.py",
     "programs/test_standing_still.py",
+    "programs/test_sweep.py::test_a_killed_sweep_goes_on_and_ends_with_one_table",
     "programs/test_teaching.py",
     "teleop/test_devices.py::test_a_missing_package_is_named_with_what_to_install",
     "teleop/test_own_operator.py",
@@ -120,6 +122,7 @@ SLOW = (
     "agents/test_recurrent_ppo.py",
     "agents/test_sac.py",
     "agents/test_seeing.py",
+    "agents/test_sharded_sac.py",
     "envs/test_framing.py::test_such_an_environment_is_trained_like_any_other",
     "networks/test_resnet.py::test_it_computes_what_theirs_does",
     "programs/test_no_success.py",

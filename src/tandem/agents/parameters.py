@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.lax import optimization_barrier
+
+from tandem.networks.mlp import barrier
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 Tree = TypeVar("Tree")
@@ -51,7 +52,7 @@ class Adam:
         mean = jax.tree.map(lambda m, g: jnp.where(accept, BETA_1 * m + (1 - BETA_1) * g, m), state.mean, gradient)
         square = jax.tree.map(lambda v, g: jnp.where(accept, BETA_2 * v + (1 - BETA_2) * g * g, v), state.square, gradient)
         # Without the barrier XLA computes the new moments a second time inside the next line, and has to keep the old ones for it.
-        mean, square = optimization_barrier((mean, square))
+        mean, square = barrier((mean, square))
         rate = self.learning_rate / (1 - BETA_1**steps)
         root = 1 / jnp.sqrt(1 - BETA_2**steps)
 

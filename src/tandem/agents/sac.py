@@ -31,15 +31,12 @@ from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_networks import new_networks
 from tandem.agents.saved import from_arrays
 from tandem.errors import ConfigError
-from tandem.networks.mlp import ACTIVATIONS, Ensemble, TanhGaussian
+from tandem.networks.mlp import ACTIVATIONS, UNROLLED, Ensemble, TanhGaussian
 from tandem.types import Batch
 
 if TYPE_CHECKING:  # imported by those that have a gripper or cameras
     from tandem.agents.grasp import GraspCritic, GraspState
     from tandem.networks.heads import Cameras, Seeing
-
-UNROLLED = 4
-"""Up to this many critic updates are unrolled (4 % faster on a CPU); more of them are a loop (compiles faster)."""
 
 
 class SACState(NamedTuple):

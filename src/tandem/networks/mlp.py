@@ -1,15 +1,15 @@
 """Dense networks: layers, MLPs, and the heads on them: values, ensembles of values, SAC's policy. Inputs are `(batch, features)`.
 
 The gradients of `elu`, `affine` and `layer_norm` are written out by hand, in a form that XLA's CPU backend computes fast (a quarter of the
-time of an update, measured with `benchmarks/learner.py`). All choices made for a CPU are in this file: these gradients with their barriers,
-and the ensemble computed member by member.
+time of an update, measured with `benchmarks/learner.py`). All choices made for a CPU are in this file: these gradients, `barrier`, which
+does nothing on other backends, the loops that are unrolled, and the ensemble computed member by member.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -17,6 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.lax import optimization_barrier
+
+UNROLLED = 4
+"""Up to this many critic updates are unrolled (4 % faster on a CPU); more of them are a loop (compiles faster)."""
+
+
+def barrier(arrays: Any) -> Any:
+    """On a CPU, keeps XLA from computing these arrays again wherever they are used; a GPU does better when XLA fuses what it likes."""
+    return optimization_barrier(arrays) if jax.default_backend() == "cpu" else arrays
 
 
 @jax.custom_vjp
@@ -240,9 +248,9 @@ def _affine_forward(x: Array, weight: Array, bias: Array) -> tuple[Array, tuple[
 
 def _affine_backward(saved: tuple[Array, Array], g: Array) -> tuple[Array, Array, Array]:
     x, weight = saved
-    g = optimization_barrier(g)  # computed once, not again inside each of the three products
+    g = barrier(g)  # computed once, not again inside each of the three products
     # The smaller of the two is transposed. The barrier keeps XLA from rewriting the second product into a slower one.
-    g_weight = _transposed(x) @ g if weight.shape[0] <= weight.shape[1] else optimization_barrier(_transposed(g) @ x).T
+    g_weight = _transposed(x) @ g if weight.shape[0] <= weight.shape[1] else barrier(_transposed(g) @ x).T
     return g @ weight.T, g_weight, _column_sums(g)
 
 
@@ -265,7 +273,7 @@ def _layer_norm_backward(saved: tuple[Array, Array, Array], g: Array) -> tuple[A
     normal, inverse_std, gain = saved
     features = normal.shape[1]
     # The four sums below are products with `gain` or ones: each reads its input once and writes little.
-    g, g_normal = optimization_barrier((g, g * normal))
+    g, g_normal = barrier((g, g * normal))
     mean_g = (g @ gain)[:, None] / features
     mean_g_normal = (g_normal @ gain)[:, None] / features
     g_x = inverse_std * (g * gain - mean_g - normal * mean_g_normal)
@@ -277,7 +285,7 @@ layer_norm.defvjp(_layer_norm_forward, _layer_norm_backward)
 
 def _transposed(x: Array) -> Array:
     # On a CPU, XLA gives A @ B and A @ B.T to its fast library, but not A.T @ B: an explicit transpose is cheaper.
-    return optimization_barrier(x.T) if jax.default_backend() == "cpu" else x.T
+    return barrier(x.T)
 
 
 def _column_sums(x: Array) -> Array:

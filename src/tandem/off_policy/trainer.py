@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tandem.agents.devices import memory_in_words, on_all_devices
 from tandem.agents.sac_start import agent_for
 from tandem.off_policy.campaigns import campaign_for
 from tandem.off_policy.cloning import clone_to_start_from
@@ -50,7 +51,7 @@ class Trainer:
     ) -> None:
         require_learnable(spec)
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
-        agent = agent_for(config.agent, spec)
+        agent = on_all_devices(agent_for(config.agent, spec), config.batch_size)
         self.learner = Learner(config, spec, agent, link, run, demos, self.log)
         if agent.cameras:
             from tandem.networks.encoders.encoder import Encoder  # only runs with cameras need it
@@ -64,6 +65,7 @@ class Trainer:
         self._logged: Metrics = {}
         """Metrics of the update in the row that was written last."""
         self._said: set[str] = set()
+        self.log(memory_in_words(agent, spec, config.batch_size))
         self.log(f"demo buffer size: {len(self.learner.demos)}")
 
     def log(self, line: str) -> None:
