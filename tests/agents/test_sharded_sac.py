@@ -25,8 +25,8 @@ def start(forced: int, *arguments: object) -> subprocess.Popen[str]:
     """A process with so many devices: parts of the processor."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={forced}"
     command = [sys.executable, "-m", "tests.agents.sharded_process", *map(str, arguments)]
-    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "XLA_FLAGS": flags}, text=True, **streams)
+    environment = {**os.environ, "XLA_FLAGS": flags}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 def told(process: subprocess.Popen[str]) -> dict[str, Any]:

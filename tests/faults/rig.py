@@ -23,7 +23,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -393,43 +393,7 @@ class Rig:
 
     def proof(self) -> Proof:
         """Compare the journal with what the environments have noted."""
-        stored, counts = self._stored(), Counter[str]()
-        source_of = {step: source for source, steps in stored.items() for step in steps}
-        for file in self.witness.iterdir():
-            notes, pid = read_notes(file), int(file.name.split(".")[0])
-            counts["moved_while_stopped"] += sum(self._against_a_stop(each) for each in notes)
-            source = next((source_of[each.step] for each in notes if each.step in source_of), "")
-            kept = stored.pop(source, [])
-            made, known = [each.step for each in notes], set(kept)
-            missing = len(set(made) - known)
-            forgiven = min(missing, UNFLUSHED if pid in self.cut_actors else 1 if pid in self.killed_actors else 0)
-            if known.intersection(made[len(made) - forgiven :]):
-                forgiven = 0  # only the newest may be missing
-            counts["unflushed"] += max(0, forgiven - 1)
-            counts["lost"] += missing - forgiven
-            counts["doubled"] += len(kept) - len(known)
-            in_order = [step for step in made if step in known]
-            counts["reordered"] += sum(one != other for one, other in zip(in_order, kept, strict=False))
-            counts["steps"] += len(kept)
-            counts["unknown"] += len(known.difference(made))
-        counts["unknown"] += sum(map(len, stored.values()))
-        return Proof(**{field.name: counts[field.name] for field in dataclasses.fields(Proof)})
-
-    def _stored(self) -> dict[str, list[bytes]]:
-        """The steps in the journal by source, in its order."""
-        stored: dict[str, list[bytes]] = {}
-        versions: dict[str, int] = {}
-        with Journal.open(self.run / "journal.db") as journal:
-            assert journal.counts().rejected == 0, journal.rejected()[:3]
-            for _, step in journal.read():
-                stored.setdefault(step.source, []).append(digest(step.next_observation))
-                assert step.policy_version >= versions.get(step.source, -1), f"{step.source} acted with an older policy after a newer one"
-                versions[step.source] = step.policy_version
-                assert step.seq == len(stored[step.source]) - 1, f"{step.source}: step {step.seq} is not the next one"
-        return stored
-
-    def _against_a_stop(self, each: Note) -> bool:
-        return each.moved and any(began < each.at_ns < ended for began, ended in self.stops)
+        return proof_of(self.run, self.witness, self.killed_actors, self.cut_actors, self.stops)
 
     def finish(self) -> dict[str, Any]:
         """Stop everything; the learner must have been given every row once, in order, over all of its lives."""
@@ -483,3 +447,49 @@ FAULTS = (
     "clock_jumps",
 )
 """Those that need nothing but a machine; `power_cut` needs a disk that forgets."""
+
+
+def proof_of(
+    run: Path, witness: Path, killed: Collection[int] = (), cut: Collection[int] = (), stops: Sequence[tuple[int, int]] = ()
+) -> Proof:
+    """Compare the journal of a run with what its environments have noted. Of processes that were `killed`, or `cut` off from their power,
+    the newest steps may be missing."""
+    stored, counts = _stored(run), Counter[str]()
+    source_of = {step: source for source, steps in stored.items() for step in steps}
+    for file in witness.iterdir():
+        notes, pid = read_notes(file), int(file.name.split(".")[0])
+        counts["moved_while_stopped"] += sum(_against_a_stop(each, stops) for each in notes)
+        source = next((source_of[each.step] for each in notes if each.step in source_of), "")
+        kept = stored.pop(source, [])
+        made, known = [each.step for each in notes], set(kept)
+        missing = len(set(made) - known)
+        forgiven = min(missing, UNFLUSHED if pid in cut else 1 if pid in killed else 0)
+        if known.intersection(made[len(made) - forgiven :]):
+            forgiven = 0  # only the newest may be missing
+        counts["unflushed"] += max(0, forgiven - 1)
+        counts["lost"] += missing - forgiven
+        counts["doubled"] += len(kept) - len(known)
+        in_order = [step for step in made if step in known]
+        counts["reordered"] += sum(one != other for one, other in zip(in_order, kept, strict=False))
+        counts["steps"] += len(kept)
+        counts["unknown"] += len(known.difference(made))
+    counts["unknown"] += sum(map(len, stored.values()))
+    return Proof(**{field.name: counts[field.name] for field in dataclasses.fields(Proof)})
+
+
+def _stored(run: Path) -> dict[str, list[bytes]]:
+    """The steps in the journal by source, in its order."""
+    stored: dict[str, list[bytes]] = {}
+    versions: dict[str, int] = {}
+    with Journal.open(run / "journal.db") as journal:
+        assert journal.counts().rejected == 0, journal.rejected()[:3]
+        for _, step in journal.read():
+            stored.setdefault(step.source, []).append(digest(step.next_observation))
+            assert step.policy_version >= versions.get(step.source, -1), f"{step.source} acted with an older policy after a newer one"
+            versions[step.source] = step.policy_version
+            assert step.seq == len(stored[step.source]) - 1, f"{step.source}: step {step.seq} is not the next one"
+    return stored
+
+
+def _against_a_stop(each: Note, stops: Sequence[tuple[int, int]]) -> bool:
+    return each.moved and any(began < each.at_ns < ended for began, ended in stops)

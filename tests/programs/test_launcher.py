@@ -149,7 +149,7 @@ def test_a_part_says_by_its_exit_code_that_the_disk_is_full_and_nothing_else(tmp
     """A hub that has to make its journal, where there is no room for it; and where it may not be made at all."""
     log, settings = tmp_path / "log", {"host": "127.0.0.1", "port": 0, "certificate": None, "key": None, "insecure": False}
     settings |= {"host_names": [], "session_hours": 8, "timeout_s": 10, "disk_reserve_mb": 500, "durability": "power"}
-    settings |= {"actor_settings": {}, "steps_per_update": 1}
+    settings |= {"actor_settings": {}, "steps_per_update": 1, "max_actors": 64}
     with small_disk(tmp_path / "disk", 1) as disk:
         run = RunFolder.create(disk.folder / "run", "rlpd", {}, SPEC)
         for refused, code in ((disk.fill, DISK_FULL), (lambda: (disk.clear(), (run.path / "journal.db").mkdir()), 2)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 
@@ -40,7 +41,7 @@ def memory_in_words(agent: SAC, spec: Spec, batch_size: int) -> str:
     return f"learner on {name}: networks and optimisers {_size(state)}, batch {_size(batch)}, at least {_size(least)}{of} each{left}"
 
 
-def device_memory(device: jax.Device) -> int | None:
+def device_memory(device: Any) -> int | None:
     """Bytes that a device has for arrays; None where they are in the machine's own memory."""
     stats = device.memory_stats() if device.platform != "cpu" else None
     return None if not stats else stats.get("bytes_limit")

@@ -69,7 +69,7 @@ def _put(array: Any, sharding: NamedSharding) -> Array:
     return jax.make_array_from_callback(on_host.shape, sharding, lambda part: on_host[part])
 
 
-def on_devices(agent: SAC, batch_size: int, devices: Sequence[jax.Device]) -> SAC:
+def on_devices(agent: SAC, batch_size: int, devices: Sequence[Any]) -> SAC:
     """The agent on as many of these devices as divide a batch; on one device the agent as it is."""
     count = max(number for number in range(1, len(devices) + 1) if batch_size % number == 0)
     if count == 1:

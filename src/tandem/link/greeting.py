@@ -49,7 +49,9 @@ def objection_to(hello: Hello, hub: HubContext, others: int, credential: str) ->
             "start a new actor for this run, or the hub of the other run.",
         )
     if others >= hub.config.max_actors:
-        return Objection("busy", f"{others} actors are connected, the most this hub accepts. Stop one, or start the hub with more.")
+        return Objection(
+            "busy", f"{others} actors are connected, the most this hub accepts. Stop one, or start the learner with more --max-actors."
+        )
     problem = hub.sources.problem(credential, (hello.source,))
     return Objection("source", f"{problem}. Start the actor with the token that it had before.") if problem else None
 

@@ -22,6 +22,10 @@ from tandem.off_policy.recipes import starting_config
 from tandem.on_policy.config import OnPolicyConfig
 from tandem.on_policy.presets import ppo_starting_config
 from tandem.programs.actor import DEFAULT_PORT
+from tandem.programs.cluster import ClusterArgs
+
+MAX_ACTORS = 64
+"""Connected actors that a hub allows unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,9 @@ class TrainArgs(RunArgs):
     """Move a robot without any limits. Otherwise a robot needs a file of limits."""
     sync: bool = False
     """Actor and learner take turns in one thread: reproducible to the last bit; no processes, no port, no page."""
+    launcher: Literal["local", "ray"] = "local"
+    """What starts the actors: this machine, or a Ray cluster (docs/scale.md). Hub and trainer always run here."""
+    cluster: ClusterArgs = field(default_factory=ClusterArgs)
 
 
 @dataclass(frozen=True)
@@ -97,6 +104,8 @@ class LearnerArgs(RunArgs):
     """Hours that a page stays logged in."""
     timeout: float = 10.0
     """Seconds without a message from an actor after which it counts as gone."""
+    max_actors: int = MAX_ACTORS
+    """Actors that may be connected at the same time (docs/scale.md)."""
 
 
 @dataclass(frozen=True)

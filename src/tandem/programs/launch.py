@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,12 @@ from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
 from tandem.programs.actor import require_pace
-from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs
+from tandem.programs.arguments import MAX_ACTORS, LearnerArgs, RunArgs, TrainArgs
+from tandem.programs.cluster import ClusterArgs, RayLauncher
 from tandem.programs.launcher import Launcher, LocalLauncher, Part
 from tandem.programs.page import page_installed
 from tandem.programs.parts import actor_part, dagger_part, hub_part, trainer_part
+from tandem.programs.placed_part import AT
 from tandem.programs.supervisor import Supervisor
 from tandem.programs.terminal import errors, say
 from tandem.rewards.named import judged_by
@@ -48,6 +50,7 @@ class Listening:
     insecure: bool = False
     host_names: tuple[str, ...] = ()
     session_hours: float = 12.0
+    max_actors: int = MAX_ACTORS
 
 
 @private_files()
@@ -58,11 +61,38 @@ def train_here(
     given."""
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
+    listening = listening_of(asked)
     run, config = _prepare(asked, config, path, display, lambda env: _may_move(asked, config, env), kind)
     if asked.resume is None:
         AccessFile(run).make_for_actors()
+    asked = replace(asked, port=asked.port or _free_port(listening.host))
     actors = [actor_part(i, _actor_arguments(asked, config, path, i)) for i in range(asked.actors)]
-    return _run(run, asked, config, display, launcher or LocalLauncher(), actors, Listening())
+    return _run(run, asked, config, display, launcher or _launcher(asked, config, run, display), actors, listening)
+
+
+def listening_of(asked: TrainArgs) -> Listening:
+    """Here alone, unless actors run on other machines."""
+    cluster, most = asked.cluster, max(MAX_ACTORS, 2 * asked.actors)
+    if asked.launcher == "local" and cluster != ClusterArgs():
+        raise ConfigError("options of --cluster are for `--launcher ray`; without it all actors run on this machine")
+    if (cluster.certificate is None) != (cluster.key is None):
+        raise ConfigError("--cluster.certificate and --cluster.key are needed together: one of them is missing")
+    if cluster.host is None:
+        return Listening(max_actors=most)
+    plaintext_warning(cluster.host, cluster.certificate, cluster.insecure)
+    return Listening(cluster.host, cluster.certificate, cluster.key, insecure=cluster.insecure, max_actors=most)
+
+
+def _launcher(asked: TrainArgs, config: TrainConfig, run: RunFolder, display: Display) -> Launcher:
+    if asked.launcher == "local":
+        return LocalLauncher()
+    sent = {"token": _actors_token(run), "certificate": asked.cluster.certificate, "limits": asked.limits}
+    files = {name: file.read_bytes() for name, file in sent.items() if file is not None}
+
+    def restarted(part: str) -> None:
+        run.event("restarted", part=part, signal="node lost")
+
+    return RayLauncher(asked.cluster, display.say, task=config.task, files=files, restarted=restarted)
 
 
 @private_files()
@@ -78,7 +108,14 @@ def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Dis
     if warning:
         say(warning, where=errors)  # also where nothing else is printed
     listening = Listening(
-        asked.host, asked.certificate, asked.key, asked.timeout, asked.insecure, tuple(asked.host_name), asked.session_hours
+        asked.host,
+        asked.certificate,
+        asked.key,
+        asked.timeout,
+        asked.insecure,
+        tuple(asked.host_name),
+        asked.session_hours,
+        asked.max_actors,
     )
     return _run(run, asked, config, display, LocalLauncher(), [], listening)
 
@@ -187,21 +224,43 @@ def _prepare(
 
 
 def _actor_arguments(asked: TrainArgs, config: TrainConfig, run: Path, number: int) -> list[str]:
-    own, of_run = RunFolder(run).actors_token_file, RunFolder(run).token_file
     return [
         config.task,
-        *("--run", str(run)),
-        # not from TANDEM_TOKEN, which may be that of a served environment. An older run goes on with its token: it brought its sources
-        *("--token-file", str(own if own.exists() else of_run)),
+        *(_near(asked, run) if asked.cluster.host is None else _far(asked)),
         *("--name", f"actor {number}"),
         *("--pace", config.pace),
         *("--operator", config.operator),
         *("--num-envs", str(config.num_envs)),
-        *("--spool", str(RunFolder(run).spool)),
-        *(("--limits", str(asked.limits.absolute())) if asked.limits is not None else ()),
         *(("--no-limits",) if asked.no_limits else ()),
         *("--durability", asked.durability),
     ]
+
+
+def _near(asked: TrainArgs, run: Path) -> list[str]:
+    """An actor that sees the run folder."""
+    return [
+        *("--run", str(run)),
+        # not from TANDEM_TOKEN, which may be that of a served environment
+        *("--token-file", str(_actors_token(RunFolder(run)))),
+        *("--spool", str(RunFolder(run).spool)),
+        *(("--limits", str(asked.limits.absolute())) if asked.limits is not None else ()),
+    ]
+
+
+def _far(asked: TrainArgs) -> list[str]:
+    """An actor on another machine of a cluster: the files that it needs are put there (`PlacedPart`)."""
+    secure = asked.cluster.certificate is not None
+    return [
+        *("--learner", f"{'wss://' if secure else ''}{asked.cluster.host}:{asked.port}"),
+        *("--token-file", f"{AT}token"),
+        *(("--ca", f"{AT}certificate") if secure else ()),
+        *(("--limits", f"{AT}limits") if asked.limits is not None else ()),
+    ]
+
+
+def _actors_token(run: RunFolder) -> Path:
+    """An older run goes on with its token: it brought its sources."""
+    return run.actors_token_file if run.actors_token_file.exists() else run.token_file
 
 
 def _free_port(host: str) -> int:

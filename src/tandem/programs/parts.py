@@ -81,6 +81,7 @@ def _hub(path: str, settings: str) -> None:
         host_names=tuple(asked["host_names"]),
         session_hours=asked["session_hours"],
         timeout_s=asked["timeout_s"],
+        max_actors=asked["max_actors"],
         disk_reserve_mb=asked["disk_reserve_mb"],
         durability=asked["durability"],
         ping_s=asked["timeout_s"] / 2,
@@ -102,6 +103,10 @@ def _hub(path: str, settings: str) -> None:
 def _warn(run: RunFolder, line: str) -> None:
     run.log_line(line)
     print(line, file=sys.stderr, flush=True)
+
+
+def _print(line: str) -> None:
+    print(printable(line, lines=True), flush=True)
 
 
 def _trainer(path: str, settings: str) -> None:
@@ -139,8 +144,8 @@ def _actor(*arguments: str) -> None:
     from tandem.programs.actor import ActorArgs, act_here
 
     args = tyro.cli(ActorArgs, args=arguments)
-    assert args.run is not None, "a supervisor's actor is given its run"
-    act_here(args, RunFolder(args.run).log_line, watch_actor())
+    # on another machine of a cluster there is no run folder: what it says goes to the terminal of the run
+    act_here(args, _print if args.run is None else RunFolder(args.run).log_line, watch_actor())
 
 
 def _film(run: str, folder: str, seconds: str) -> None:

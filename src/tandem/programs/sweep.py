@@ -18,17 +18,19 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from rich.table import Table
 
 from tandem.errors import ConfigError
 from tandem.files import private_files, write_atomically
+from tandem.programs.cluster import ClusterArgs, RayLauncher
 from tandem.programs.curves import table, write_page
-from tandem.programs.launcher import Handle, LocalLauncher
+from tandem.programs.launcher import Handle, LocalLauncher, Part
 from tandem.programs.parts import command_part
 from tandem.programs.supervisor import asked_to_stop
 from tandem.programs.sweep_plan import Options, Plan, PlannedRun, read_plan
@@ -42,6 +44,8 @@ _STOP_S = 150.0
 """For a run that is asked to stop: it saves first."""
 Say = Callable[[str], None]
 Start = Callable[[PlannedRun], Handle]
+Launch = Callable[[Part, Path], Handle]
+NO_CLUSTER = ClusterArgs()
 
 
 def sweep(
@@ -50,6 +54,8 @@ def sweep(
     at_once: int = 0,
     report: bool = False,
     json: bool = False,
+    launcher: Literal["local", "ray"] = "local",
+    cluster: ClusterArgs = NO_CLUSTER,
 ) -> int:
     """Make many runs, seeds x settings, and compare them in one table.
 
@@ -58,26 +64,38 @@ def sweep(
     Args:
         file: TOML file with the command, the task, the seeds and the settings (docs/sweeps.md).
         out: Folder of the sweep. Default: sweeps/NAME of the file.
-        at_once: Runs at the same time; 0: one for every two cores. Times are only comparable with 1.
+        at_once: Runs at the same time; 0: one for every two cores, or as many as the cluster has room for. Times are only comparable
+            with 1.
         report: Start nothing: the table of what is finished.
         json: Print one JSON object instead of lines and a table.
+        launcher: What starts the runs: this machine, or a Ray cluster whose machines share the folder (docs/scale.md).
+        cluster: Where `--launcher ray` starts runs, and what each of them needs.
     """
     if at_once < 0:
         raise ConfigError(f"--at-once must be at least 1 (0: one for every two cores), got {at_once}")
     plan = read_plan(file)
-    at_once = at_once or max(1, (os.cpu_count() or 1) // 2)
+    tell: Say = (lambda line: None) if json else say
+    launch = _launch_here if launcher == "local" else partial(_launch_by_ray, cluster, plan.task, tell)
+    if not at_once and not report:
+        at_once = max(1, (os.cpu_count() or 1) // 2) if launcher == "local" else RayLauncher(cluster, tell, task=plan.task).places
     folder = SweepFolder(out or Path("sweeps") / file.stem)
     with folder.held(), private_files():
-        errors: dict[PlannedRun, str] = {}
-        if not report:
-            tell: Say = (lambda line: None) if json else say
-            errors = _run_all(plan, folder, at_once, tell)
-        results = folder.write_results(plan, errors)
+        made = Made() if report else _make_runs(plan, folder, at_once, tell, launch)
+        results = folder.write_results(plan, made)
     if json:
         print(json_format.dumps(results.to_json()), flush=True)
     else:
         _show(plan, folder, results)
     return int(any(found.error for found in results.found))
+
+
+@dataclass
+class Made:
+    """What became of the runs that this process started."""
+
+    errors: dict[PlannedRun, str] = field(default_factory=dict)
+    """Why a run is not finished."""
+    seconds: dict[PlannedRun, float] = field(default_factory=dict)
 
 
 class SweepFolder:
@@ -122,14 +140,9 @@ class SweepFolder:
             known[name] = now
         write_atomically(self.settings_file, json_format.dumps(known, indent=2).encode())
 
-    def write_results(self, plan: Plan, errors: dict[PlannedRun, str]) -> Results:
+    def write_results(self, plan: Plan, made: Made) -> Results:
         """Figures, plots, the page, and the link to the best run."""
-        found = [
-            look_at(run, self.run(run), plan.metrics)
-            if is_finished(self.run(run))
-            else Found(run, self.run(run), {}, error=errors.get(run, "not finished"))
-            for run in plan.runs
-        ]
+        found = [replace(self._found(run, plan, made), process_s=made.seconds.get(run)) for run in plan.runs]
         results = Results(plan, found)
         write_atomically(self.results_file, json_format.dumps(results.to_json(), indent=2).encode())
         drawings = {metric: plot(results, metric) for metric in plan.metrics}
@@ -142,17 +155,24 @@ class SweepFolder:
         self._link(results.best())
         return results
 
+    def _found(self, run: PlannedRun, plan: Plan, made: Made) -> Found:
+        if is_finished(self.run(run)):
+            return look_at(run, self.run(run), plan.metrics)
+        return Found(run, self.run(run), {}, error=made.errors.get(run, "not finished"))
+
     def _link(self, best: Found | None) -> None:
         self.best.unlink(missing_ok=True)
         if best is not None:
             self.best.symlink_to(best.run.place)
 
-    def keep_only(self, best: Found | None, plan: Plan) -> None:
+    def keep_only_best(self, plan: Plan) -> None:
         """Remove what takes room from every other finished run: journal, checkpoints, films. Its figures stay."""
-        for run in plan.runs:
-            folder = RunFolder(self.run(run))
-            if best is None or run == best.run or not is_finished(folder.path):
+        finished = [run for run in plan.runs if is_finished(self.run(run))]
+        best = Results(plan, [look_at(run, self.run(run), plan.metrics) for run in finished]).best()
+        for run in finished:
+            if best is None or run == best.run:
                 continue
+            folder = RunFolder(self.run(run))
             for large in (folder.checkpoints, folder.videos, folder.spool):
                 shutil.rmtree(large, ignore_errors=True)
             for file in folder.path.glob(f"{folder.journal.name}*"):
@@ -188,43 +208,56 @@ class Pool:
                 self.ended(run, handle)
 
 
-def _run_all(plan: Plan, folder: SweepFolder, at_once: int, tell: Say) -> dict[PlannedRun, str]:
-    """Make the runs that are not finished; returns what went wrong with those that failed."""
+def _launch_here(part: Part, log: Path) -> Handle:
+    return LocalLauncher(output=log).start(part)
+
+
+def _launch_by_ray(cluster: ClusterArgs, task: str, tell: Say, part: Part, log: Path) -> Handle:
+    return RayLauncher(cluster, tell, task=task, output=log).start(part)
+
+
+def _make_runs(plan: Plan, folder: SweepFolder, at_once: int, tell: Say, launch: Launch) -> Made:
+    """Make the runs that are not finished."""
     folder.remember(plan)
     folder.logs.mkdir(PRIVATE_FOLDER, exist_ok=True)
     missing = [run for run in plan.runs if not is_finished(folder.run(run))]
     if len(missing) < len(plan.runs):
         tell(f"{len(plan.runs) - len(missing)} of {len(plan.runs)} runs are finished already")
-    errors: dict[PlannedRun, str] = {}
-    began, done = time.monotonic(), 0
+    made, began, starts = Made(), time.monotonic(), {}
 
     def start(run: PlannedRun) -> Handle:
-        path = folder.run(run)
-        goes_on = _can_go_on(plan, path)
-        if path.exists() and not goes_on:
-            shutil.rmtree(path)  # it ended before its first checkpoint
-        tell(f"{run}: {'goes on' if goes_on else 'starts'}; log {folder.log(run)}")
-        arguments = plan.arguments(run, path, resume=goes_on)
-        return LocalLauncher(output=folder.log(run)).start(command_part(str(run), plan.command, arguments))
+        starts[run] = time.monotonic()
+        part = _next_part(plan, folder, run, tell)
+        return launch(part, folder.log(run))
 
     def ended(run: PlannedRun, handle: Handle) -> None:
-        nonlocal done
-        done += 1
+        now = time.monotonic()
+        made.seconds[run] = now - starts[run]
+        left = len(missing) - len(made.seconds)
         if is_finished(folder.run(run)):
-            left = (time.monotonic() - began) / done * (len(missing) - done)
-            tell(f"{run}: done. {len(missing) - done} runs left, about {left / 60:.0f} minutes")
+            minutes = (now - began) / len(made.seconds) * left / 60
+            tell(f"{run}: done in {made.seconds[run] / 60:.1f} minutes; {left} left, about {minutes:.0f} minutes")
         else:
-            errors[run] = why_not_finished(handle.code or 0, folder.log(run))
-            tell(f"{run}: {errors[run]}")
+            made.errors[run] = why_not_finished(handle.code or 0, folder.log(run))
+            tell(f"{run}: {made.errors[run]}")
         if plan.keep_only_best:
-            finished = [look_at(each, folder.run(each), plan.metrics) for each in plan.runs if is_finished(folder.run(each))]
-            folder.keep_only(Results(plan, finished).best(), plan)
+            folder.keep_only_best(plan)
 
     with asked_to_stop() as asked:
         Pool(start, ended, at_once).make(missing, asked)
         if asked():
             tell(f"stopped. The same command continues it: tandem sweep {plan.file} --out {folder.path}")
-    return errors
+    return made
+
+
+def _next_part(plan: Plan, folder: SweepFolder, run: PlannedRun, tell: Say) -> Part:
+    """The run from its start, or from its newest checkpoint."""
+    path = folder.run(run)
+    goes_on = _can_go_on(plan, path)
+    if path.exists() and not goes_on:
+        shutil.rmtree(path)  # it ended before its first checkpoint
+    tell(f"{run}: {'goes on' if goes_on else 'starts'}; log {folder.log(run)}")
+    return command_part(str(run), plan.command, plan.arguments(run, path, resume=goes_on))
 
 
 def _can_go_on(plan: Plan, path: Path) -> bool:

@@ -49,6 +49,8 @@ class Found:
     episodes: tuple[int, int] | None = None
     """Successes and episodes of the final evaluation."""
     error: str = ""
+    process_s: float | None = None
+    """Seconds of its process; None if it ran in an earlier start of the sweep."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,14 @@ class Results:
             "task": plan.task,
             "baseline": plan.baseline,
             "runs": [
-                {"setting": each.run.setting, "seed": each.run.seed, "run": str(each.folder), "error": each.error, **each.figures}
+                {
+                    "setting": each.run.setting,
+                    "seed": each.run.seed,
+                    "run": str(each.folder),
+                    "error": each.error,
+                    "process_s": each.process_s,
+                    **each.figures,
+                }
                 for each in self.found
             ],
             "settings": {

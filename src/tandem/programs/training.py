@@ -43,6 +43,8 @@ def train(args: list[str]) -> None:
     display = make_display(asked.quiet, asked.json, asked.verbose)
     _look_at_demos(asked, config, display)
     if asked.sync:
+        if asked.launcher != "local":
+            raise ConfigError(f"--sync and --launcher {asked.launcher}: synchronous training is one thread on this machine; leave one out")
         watch = watch_trainer(path)
         summary = train_in_turns(config, path, display, resume=asked.resume is not None, init_from=asked.init_from, watch=watch)
     else:

@@ -20,7 +20,7 @@ EVENTS = {
     "logger_failed": "A logger beside metrics.jsonl raised an error and is left out from there on.",
     "stopped": "The run ended: why, and where the clocks stood.",
     "launched": "The supervisor began to start the parts of the run, for the first time or to go on with it.",
-    "restarted": "The supervisor started a part again that a signal, or a full disk, had ended.",
+    "restarted": "A part was started again that a signal, a full disk or the loss of its node in a cluster had ended.",
     "part_failed": "A part ended with an error or by itself, and the run with it: part, how, and the error if it left one.",
     "stalled": "A step or a reset of an environment took very long: which, and how many seconds.",
     "actor_joined": "The hub accepted an actor, for the first time or `again`.",
