@@ -78,4 +78,5 @@ class PlacedPart:
             self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
+        self._folder.cleanup()
         return self.look()
