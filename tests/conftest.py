@@ -85,6 +85,7 @@ SLOW = (
     "link/test_hub_security.py",
     "link/test_link_contract.py",
     "link/test_link_faults.py",
+    "link/test_many_actors.py",
     "link/test_policies_and_pace.py",
     "link/test_power_cut.py",
     "link/test_websocket_link.py",

@@ -13,7 +13,7 @@ from tandem.errors import ConfigError
 from tandem.types import Spec
 
 COPIES = 3
-"""Of the state, at least: itself, the last good one, and gradients with what the layers keep for them."""
+"""Copies of the state, at least: itself, the last good one, and gradients with what the layers keep for them."""
 
 
 def on_all_devices(agent: SAC, batch_size: int) -> SAC:

@@ -159,7 +159,8 @@ class HubActors:
 
     def _welcome_frame(self, actor: ActorConnection) -> bytes:
         hub = self._hub
-        settings = {**hub.config.actor_settings, "actor_steps": self._writer.accepted, "credential": actor.asker.who.name}
+        own = {"actor_steps": self._writer.accepted, "credential": actor.asker.who.name, "linger_s": hub.config.linger_s}
+        settings = {**hub.config.actor_settings, **own}
         return Welcome(hub.run_id, hub.info.task, hub.policy.version, WINDOW_BYTES, hub.record_bytes, settings, hub.config.rule).pack()
 
     async def _send_all(self, actor: ActorConnection, welcome: bytes) -> None:

@@ -24,6 +24,8 @@ from tandem.types import Spec
 
 SMALL_DISK_SHARE = 20
 """The reserve is at most this part of the disk."""
+MESSAGES_PER_S = 2500
+"""Messages with steps of all real-time actors together: a quarter of what one core takes (docs/scale.md)."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,11 @@ class HubConfig:
     ping_s: float = 5.0
     timeout_s: float = 10.0
     """An actor that answers no ping for so long is disconnected; a connection without a token is closed after it."""
+
+    @property
+    def linger_s(self) -> float:
+        """How long a step of a real-time actor waits for others to share its message: the more actors may come, the longer."""
+        return self.max_actors / MESSAGES_PER_S
 
 
 @dataclass(frozen=True)

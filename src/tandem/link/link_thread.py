@@ -38,6 +38,8 @@ from tandem.types import PolicySnapshot, Spec
 
 LINGER_S = {"realtime": 0.1, "fast": 0.002}
 """How long a step may wait for others to be sent with, unless the control loop waits for credit. A frame costs as much as ten steps."""
+_LONGEST_LINGER_S = 1.0
+"""A report is sent every second, and steps travel with it."""
 _STATISTICS_S = 1.0
 _CLOSE_S = 0.5
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 3.0
@@ -311,7 +313,13 @@ class LinkThread:
         if not state.outbox.more:
             await _wait(self._work, seconds)
         if state.outbox.more:
-            await _wait(self._urgent, min(seconds, LINGER_S[self._config.pace]) if self._room() else seconds)
+            await _wait(self._urgent, min(seconds, self._linger_s()) if self._room() else seconds)
+
+    def _linger_s(self) -> float:
+        """A hub with many real-time actors asks them to send fewer, larger messages."""
+        own, welcome = LINGER_S[self._config.pace], self._state.welcome
+        asked = welcome.settings.get("linger_s") if welcome is not None and self._config.pace == "realtime" else None
+        return max(own, min(asked, _LONGEST_LINGER_S)) if isinstance(asked, float) else own
 
     def _woke(self, hurry: bool) -> None:
         assert self._work is not None and self._urgent is not None
