@@ -132,11 +132,10 @@ class Cluster:
     def start(self, number: int) -> Processes:
         names = [f"light {number}.{index}" for index in range(self.actors // NODES)]
         options = [self.hub.client(STATE_SPEC, self.hub.run / "spools" / name, pace="realtime", name=name) for name in names]
-        for each in options:  # the disks of the robots, which are one disk here, are not what is measured
-            each["durability"] = "process"
-        self._starts += 1
         for each in options:
             each.pop("spec")
+            each["durability"] = "process"  # the disks of the robots, which are one disk here, are not what is measured
+        self._starts += 1
         return Processes(node, [(options, self.witness / f"{self._starts}.json")])
 
     def do(self, order: Order) -> float:

@@ -68,10 +68,14 @@ class RayLauncher:
         files: Mapping[str, bytes] | None = None,
         output: Path | None = None,
         restarted: Say = lambda name: None,
+        joins: bool = True,
     ) -> None:
+        """`joins`: what is started has to reach a hub on this machine. Runs of a sweep have their own."""
         self._cluster, self._say, self._files, self._output, self._restarted = cluster, say, dict(files or {}), output, restarted
         self._here = LocalLauncher(output)
         self._ray = connect(cluster, task)
+        if joins and cluster.host is None:
+            _require_one_machine(self._ray, cluster)
 
     @property
     def places(self) -> int:
@@ -110,8 +114,6 @@ def connect(cluster: ClusterArgs, task: str) -> Any:
             f"no Ray cluster at {cluster.address or 'this machine'}: {problem}. Start one with `ray start --head` on the head node and "
             f"`ray start --address HOST:6379` on the others, with the same versions of Python and Ray."
         ) from None
-    if cluster.host is None:
-        _require_one_machine(ray, cluster)
     return ray
 
 

@@ -77,7 +77,9 @@ def sweep(
     tell: Say = (lambda line: None) if json else say
     launch = _launch_here if launcher == "local" else partial(_launch_by_ray, cluster, plan.task, tell)
     if not at_once and not report:
-        at_once = max(1, (os.cpu_count() or 1) // 2) if launcher == "local" else RayLauncher(cluster, tell, task=plan.task).places
+        at_once = (
+            max(1, (os.cpu_count() or 1) // 2) if launcher == "local" else RayLauncher(cluster, tell, task=plan.task, joins=False).places
+        )
     folder = SweepFolder(out or Path("sweeps") / file.stem)
     with folder.held(), private_files():
         made = Made() if report else _make_runs(plan, folder, at_once, tell, launch)
@@ -213,7 +215,7 @@ def _launch_here(part: Part, log: Path) -> Handle:
 
 
 def _launch_by_ray(cluster: ClusterArgs, task: str, tell: Say, part: Part, log: Path) -> Handle:
-    return RayLauncher(cluster, tell, task=task, output=log).start(part)
+    return RayLauncher(cluster, tell, task=task, output=log, joins=False).start(part)
 
 
 def _make_runs(plan: Plan, folder: SweepFolder, at_once: int, tell: Say, launch: Launch) -> Made:
