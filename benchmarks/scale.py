@@ -15,6 +15,8 @@
   of each array. `sharding_overhead`: time of an update on two devices over that on one, minus 1, with the same cores.
 * `sweep_overhead`: time of a sweep that is not spent in its runs, over the time in its runs.
 * `ray_start_s`: until a Ray cluster on this machine has placed its first actor; only where Ray is installed.
+* `two_process_ppo_speedup`: simulation steps per second of PPO's environments in two processes of Ray, 64 gear assemblies each with one
+  thread each, over those in one.
 """
 
 from __future__ import annotations
@@ -280,15 +282,35 @@ class Bench:
         """In a process of its own: Ray leaves threads behind."""
         if importlib.util.find_spec("ray") is None:
             return
-        code = (
-            "import time; began = time.perf_counter()\n"
-            "from tandem.programs.cluster import ClusterArgs, RayLauncher; from tandem.programs.launcher import Part\n"
-            "handle = RayLauncher(ClusterArgs(), print).start(Part('actor', ('actor', '--help')))\n"
-            "while handle.code is None: time.sleep(0.01)\n"
-            "print(time.perf_counter() - began)"
-        )
-        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        self.figure("ray_start_s", float(said.splitlines()[-1]), "s")
+        command = [sys.executable, "-m", "benchmarks.scale", "--ray-here", *(["--quick"] if self.quick else [])]
+        found = json_format.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+        self.figure("ray_start_s", found["start_s"], "s")
+        self.figure("two_process_ppo_speedup", found["two"] / found["one"], f"({found['one']:.0f} simulation steps/s in one process)")
+
+
+def ray_here(quick: bool) -> None:
+    """Starts Ray on this machine; prints how long that takes, and simulation steps per second in one and in two processes, as JSON."""
+    from tandem.programs.cluster import ClusterArgs, RayLauncher, simulations_on
+    from tandem.programs.launcher import Part
+
+    began = time.perf_counter()
+    handle = RayLauncher(ClusterArgs(), lambda line: None).start(Part("actor", ("actor", "--help")))
+    while handle.code is None:
+        time.sleep(0.01)
+    handle.stop(1.0)  # its place is free again
+    start_s, rows, random = time.perf_counter() - began, 64, np.random.default_rng(0)
+    envs = {name: simulations_on(ClusterArgs(cpus=0.4), count)("gear_assembly", rows * count) for name, count in (("one", 1), ("two", 2))}
+    for env in envs.values():
+        env.reset(seed=0)
+    rates: dict[str, list[float]] = {name: [] for name in envs}
+    for turn in range(3 if quick else 9):  # in turns; the first one starts the processes
+        for name, env in envs.items():
+            began = time.perf_counter()
+            for _ in range(5):
+                env.step(random.uniform(-1, 1, (env.num_envs, env.task_spec.action_dim)).astype(np.float32))
+            if turn:
+                rates[name].append(5 * env.num_envs / (time.perf_counter() - began))
+    print(json_format.dumps({"start_s": start_s} | {name: float(np.median(found)) for name, found in rates.items()}))
 
 
 def devices_here(quick: bool) -> None:
@@ -349,5 +371,7 @@ def main(
 if __name__ == "__main__":
     if "--devices-here" in sys.argv:
         devices_here("--quick" in sys.argv)
+    elif "--ray-here" in sys.argv:
+        ray_here("--quick" in sys.argv)
     else:
         tyro.cli(main)

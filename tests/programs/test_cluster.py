@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tandem.data.journal import Journal
+from tandem.runs.checkpoint import read_policy
 from tandem.runs.folder import RunFolder
 from tests.faults.counted_point import WITNESS
 from tests.faults.rig import HERE as TASKS
@@ -97,6 +98,18 @@ def test_the_runs_of_a_sweep_are_made_on_the_cluster(nodes: Nodes, tmp_path: Pat
     options = ("--launcher", "ray", "--cluster.address", nodes.cluster.address, "--out", str(out))
     assert tandem(log, "sweep", str(file), *options).wait(240) == 0, log.read_text()
     assert [run["error"] for run in json.loads((out / "results.json").read_text())["runs"]] == ["", ""]
+
+
+def test_ppo_learns_the_same_from_simulations_on_several_nodes(nodes: Nodes, tmp_path: Path) -> None:
+    small = ["--num-envs", "6", "--num-steps-per-env", "8", "--num-mini-batches", "2", "--max-iterations", "3", "--eval-period", "0"]
+    small += ["--final-episodes", "0", "--quiet"]
+    ray = ["--launcher", "ray", "--cluster.address", nodes.cluster.address, "--collectors", "3"]
+    runs = {"here": [], "there": ray}
+    for name, options in runs.items():
+        log = tmp_path / f"{name}.log"
+        assert tandem(log, "ppo", "reach", *small, *options, "--run", str(tmp_path / name)).wait(240) == 0, log.read_text()
+    here, there = (read_policy(RunFolder(tmp_path / name).latest_policy)[0] for name in runs)
+    assert here.hash == there.hash, "to the last bit"
 
 
 def test_a_node_dies_its_actors_come_back_elsewhere_and_no_step_is_lost(nodes: Nodes, tmp_path: Path) -> None:

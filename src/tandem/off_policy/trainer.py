@@ -52,6 +52,7 @@ class Trainer:
         require_learnable(spec)
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
         agent = on_all_devices(agent_for(config.agent, spec), config.batch_size)
+        memory = memory_in_words(agent, spec, config.batch_size)  # before anything is put there
         self.learner = Learner(config, spec, agent, link, run, demos, self.log)
         if agent.cameras:
             from tandem.networks.encoders.encoder import Encoder  # only runs with cameras need it
@@ -65,7 +66,7 @@ class Trainer:
         self._logged: Metrics = {}
         """Metrics of the update in the row that was written last."""
         self._said: set[str] = set()
-        self.log(memory_in_words(agent, spec, config.batch_size))
+        self.log(memory)
         self.log(f"demo buffer size: {len(self.learner.demos)}")
 
     def log(self, line: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +227,20 @@ def agent_for(config: OnPolicyConfig, spec: Spec, mirror: Mirror | None = None) 
 
 
 @private_files()
-def train_ppo(config: OnPolicyConfig, path: Path, display: Display, *, resume: bool = False, watch: Watch | None = None) -> dict[str, Any]:
-    """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
-    env, encoder = make_batch(config.task, config.num_envs, reward=_reward(config), practice=config.practice), None
+def train_ppo(
+    config: OnPolicyConfig,
+    path: Path,
+    display: Display,
+    *,
+    resume: bool = False,
+    watch: Watch | None = None,
+    make: Callable[..., RolloutEnv] = make_batch,
+) -> dict[str, Any]:
+    """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder.
+
+    `make` makes the environments, here or elsewhere.
+    """
+    env, encoder = make(config.task, config.num_envs, reward=_reward(config), practice=config.practice), None
     if sees(env.task_spec):
         from tandem.on_policy.eyes import with_eyes  # only tasks with cameras need it
 

@@ -124,6 +124,11 @@ class PPOArgs:
     kind, which is stepped in a batch, and `gym_mujoco` (16 environments) for every other environment."""
     rsl_rl_config: Path | None = None
     """Runner configuration of rsl_rl 4.x or 5.x (YAML or JSON) whose settings are the defaults."""
+    launcher: Literal["local", "ray"] = "local"
+    """Where the simulations run: on this machine, or on a Ray cluster (docs/scale.md). The policy is always trained here."""
+    collectors: int = 2
+    """With `--launcher ray`: places that share the simulations."""
+    cluster: ClusterArgs = field(default_factory=ClusterArgs)
     quiet: bool = False
     """Print only the summary."""
     json: bool = False

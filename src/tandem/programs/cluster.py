@@ -21,16 +21,22 @@ from typing import Any
 
 import tandem
 from tandem.allowed import VARIABLE, code_of
-from tandem.errors import ConfigError, extras_named
+from tandem.envs.shaping import Reward
+from tandem.envs.spread import Simulations, SpreadEnv, rows_of
+from tandem.envs.task import Practice
+from tandem.errors import ConfigError, ServedError, extras_named
 from tandem.programs.launcher import Handle, LocalLauncher, Part
 from tandem.programs.placed_part import PlacedPart, Seen
 
 LOOK_S = 1.0
 """A look at a placed part waits so long for news of it."""
 _WAITS_S = 15.0
+_PLACED_S = 120.0
+"""For all simulations of PPO to be placed and started."""
 _ELSEWHERE = ("actor", "command")
 """Parts that Ray places; the others run here."""
 Say = Callable[[str], None]
+WITHOUT_RAY = "options of --cluster are for `--launcher ray`; without it everything runs on this machine"
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def connect(cluster: ClusterArgs, task: str) -> Any:
         return ray
     try:
         if cluster.address is None:
-            ray.init(include_dashboard=False, logging_level=logging.ERROR)
+            ray.init(address="local", include_dashboard=False, logging_level=logging.ERROR)
         else:
             ray.init(address=cluster.address, runtime_env=shipped(task), logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as problem:
@@ -206,3 +212,42 @@ class Placed:
 def _words(resources: Mapping[str, float]) -> str:
     shown = [f"{count:g} {name}" for name, count in sorted(resources.items()) if not name.startswith(("node:", "object_store", "memory"))]
     return ", ".join(shown) or "nothing"
+
+
+class RayPlace:
+    """Simulations on a node of the cluster."""
+
+    def __init__(self, ray: Any, simulations: Any) -> None:
+        self._ray, self._simulations = ray, simulations
+
+    def ask(self, method: str, *arguments: Any, **named: Any) -> Callable[[], Any]:
+        answer = self._simulations.call.remote(method, *arguments, **named)
+        return lambda: self._answered(answer, method)
+
+    def _answered(self, answer: Any, method: str) -> Any:
+        try:
+            return self._ray.get(answer)
+        except self._ray.exceptions.RayTaskError as problem:
+            raise problem.cause from None  # as if it had been raised here
+        except self._ray.exceptions.RayActorError as problem:
+            raise ServedError(f"simulations on a node of the cluster are gone, in {method}(): {problem}") from None
+
+
+def simulations_on(cluster: ClusterArgs, collectors: int) -> Callable[..., SpreadEnv]:
+    """In place of `make_batch`: the rows on so many places of the cluster."""
+
+    def make(task: str, num_envs: int, *, reward: Reward | None = None, practice: Practice | None = None) -> SpreadEnv:
+        ray, rows = connect(cluster, task), rows_of(num_envs, collectors)
+        options = {"num_cpus": cluster.cpus, "num_gpus": cluster.gpus, "resources": dict.fromkeys(cluster.resource, 1.0)}
+        remote, threads = ray.remote(Simulations).options(**options), max(1, round(cluster.cpus))
+        placed = [remote.remote(task, count, reward, practice, threads) for count in rows]
+        _, waiting = ray.wait([each.call.remote("described") for each in placed], num_returns=len(placed), timeout=_PLACED_S)
+        if waiting:
+            raise ConfigError(
+                f"{len(waiting)} of {collectors} --collectors found no node with room in {_PLACED_S:.0f} s. The cluster has "
+                f"{_words(ray.cluster_resources())}; free are {_words(ray.available_resources())}. Lower --cluster.cpus or "
+                f"--collectors, or add a node."
+            )
+        return SpreadEnv([RayPlace(ray, each) for each in placed], rows)
+
+    return make

@@ -24,7 +24,7 @@ from tandem.off_policy.horizon import settle
 from tandem.off_policy.run_spec import decide_spec
 from tandem.programs.actor import require_pace
 from tandem.programs.arguments import MAX_ACTORS, LearnerArgs, RunArgs, TrainArgs
-from tandem.programs.cluster import ClusterArgs, RayLauncher
+from tandem.programs.cluster import WITHOUT_RAY, ClusterArgs, RayLauncher
 from tandem.programs.launcher import Launcher, LocalLauncher, Part
 from tandem.programs.page import page_installed
 from tandem.programs.parts import actor_part, dagger_part, hub_part, trainer_part
@@ -74,7 +74,7 @@ def listening_of(asked: TrainArgs) -> Listening:
     """Here alone, unless actors run on other machines."""
     cluster, most = asked.cluster, max(MAX_ACTORS, 2 * asked.actors)
     if asked.launcher == "local" and cluster != ClusterArgs():
-        raise ConfigError("options of --cluster are for `--launcher ray`; without it all actors run on this machine")
+        raise ConfigError(WITHOUT_RAY)
     if (cluster.certificate is None) != (cluster.key is None):
         raise ConfigError("--cluster.certificate and --cluster.key are needed together: one of them is missing")
     if cluster.host is None:

@@ -11,6 +11,7 @@ import tyro
 from tandem.allowed import allow, code_of
 from tandem.doctor.demo_files import start_lines
 from tandem.doctor.watch import watch_trainer
+from tandem.envs.registry import make_batch
 from tandem.errors import ConfigError
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
@@ -21,6 +22,7 @@ from tandem.on_policy.presets import preset_for
 from tandem.on_policy.rsl_rl_config import read_rsl_rl_config
 from tandem.on_policy.run import train_ppo
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs, read_ppo_args, read_run_args
+from tandem.programs.cluster import WITHOUT_RAY, ClusterArgs, simulations_on
 from tandem.programs.launch import learn_here, train_here
 from tandem.programs.launcher import LocalLauncher
 from tandem.programs.parts import film_part
@@ -79,7 +81,10 @@ def ppo(args: list[str]) -> None:
     if asked.resume is None and asked.preset is None and asked.rsl_rl_config is None:
         display.say(f"preset {preset_for(config.task)} for '{config.task}'; --preset names another")
     display.say(f"making {config.num_envs:,} environments of '{config.task}'")
-    summary = train_ppo(config, path, display, resume=asked.resume is not None, watch=watch)
+    if asked.launcher == "local" and asked.cluster != ClusterArgs():
+        raise ConfigError(WITHOUT_RAY)
+    make = make_batch if asked.launcher == "local" else simulations_on(asked.cluster, asked.collectors)
+    summary = train_ppo(config, path, display, resume=asked.resume is not None, watch=watch, make=make)
     show_summary(summary, path, asked.json)
 
 
