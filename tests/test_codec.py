@@ -43,6 +43,15 @@ def test_an_array_of_any_known_dtype_and_shape_comes_back_the_same(dtype, shape)
     np.testing.assert_array_equal(back, array)
 
 
+def test_why_a_person_took_over_travels_with_the_step_and_older_records_have_none() -> None:
+    tagged = dataclasses.replace(TRANSITION, tag="wrong way")
+    assert_same(unpack_transition(pack_transition(tagged), "robot", 99), tagged)
+    plain = pack_transition(TRANSITION)
+    assert b"tag" not in plain and unpack_transition(plain, "robot", 99).tag == ""
+    with pytest.raises(CodecError, match="'tag' is a int, not a str"):
+        unpack_transition(pack({**unpack(plain), "tag": 3}), "robot", 99)
+
+
 def test_strided_and_fortran_arrays_come_back_by_value():
     array = np.arange(24, dtype=np.float32).reshape(4, 6)
     np.testing.assert_array_equal(unpack(pack(array[::2, ::-3])), array[::2, ::-3])

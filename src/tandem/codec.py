@@ -124,7 +124,8 @@ class _Count:
 
 
 def pack_transition(transition: Transition) -> bytes:
-    return pack({name: getattr(transition, name) for name in _FIELDS})
+    tag = {"tag": transition.tag} if transition.tag else {}  # few steps have one
+    return pack({name: getattr(transition, name) for name in _FIELDS} | tag)
 
 
 def unpack_transition(data: bytes, source: str, seq: int) -> Transition:
@@ -132,7 +133,7 @@ def unpack_transition(data: bytes, source: str, seq: int) -> Transition:
     # A step has three maps and no list; a hostile one of a million empty ones would take a hundred times its size in memory.
     count = _Count(16)
     record = unpack(data, max_array_len=1000, max_map_len=1000, object_hook=count, list_hook=count)
-    if not isinstance(record, Mapping) or record.keys() != set(_FIELDS):
+    if not isinstance(record, Mapping) or record.keys() - {"tag"} != set(_FIELDS):
         found = ", ".join(sorted(record)) if isinstance(record, Mapping) else type(record).__name__
         raise CodecError(f"not a transition: fields {found:.200}")
     for name in ("observation", "next_observation"):
@@ -151,7 +152,8 @@ def unpack_transition(data: bytes, source: str, seq: int) -> Transition:
         ("episode", int),
         ("step", int),
         ("policy_version", int),
+        ("tag", str),
     ):
-        if type(record[name]) is not kind and (name, record[name]) != ("success", None):  # which is: not reported
+        if type(record.setdefault(name, "")) is not kind and (name, record[name]) != ("success", None):  # which is: not reported
             raise CodecError(f"'{name}' is a {type(record[name]).__name__}, not a {kind.__name__}")
     return Transition(**record, source=source, seq=seq)

@@ -98,6 +98,8 @@ class Transition:
     source: str = ""
     """The process that made the step; (source, seq) is globally unique."""
     seq: int = -1
+    tag: str = ""
+    """Why the person who chose this action took over (`teleop.ask.TAGS`); empty where nobody said."""
 
     @property
     def last(self) -> bool:

@@ -63,6 +63,27 @@ def test_without_operators_the_proposals_stand() -> None:
     assert alone == life([HandsOff()] * 2) and not any(intervened for *_, intervened in alone)
 
 
+def test_why_a_person_took_over_is_stored_with_each_of_their_steps() -> None:
+    class Takes(HandsOff):
+        """The second step of each episode."""
+
+        tag = "danger"
+
+        def reset(self) -> None:
+            self.made = 0
+
+        def decide(self, observation: Any, proposed: Any = None) -> tuple[np.ndarray, bool]:
+            self.made += 1
+            return proposed, self.made == 2
+
+    link = Link(steady(0.4))
+    actor = Actor(counters(2)[0], link, [HandsOff(), Takes()], source="robot", seed=3)
+    actor.begin()
+    turns(actor, 2 * LENGTH)
+    assert [(step.source, step.step) for step in link.sent if step.tag == "danger"] == [("robot.1", 1)] * 2
+    assert all(step.tag == "" for step in link.sent if not step.intervened)
+
+
 def test_the_same_holds_in_our_simulations() -> None:
     link = Link()
     actor = Actor(make_env("reach", 3), link, [HandsOff()] * 3, source="robot", seed=3)

@@ -37,6 +37,7 @@ def test_a_sound_step_has_no_reason_against_it():
         (transition(action=np.array([np.nan, 0], np.float32)), "action has nan at [0]"),
         (transition(action=np.zeros(3, np.float32)), "action has shape (3,), the spec says (2,)"),
         (transition(reward=float("nan")), "reward is nan"),
+        (transition(tag="bored"), "tag is 'bored', expected one of stuck, danger, wrong way, just because"),
         (transition(reward=np.ones(2)), "reward is a ndarray, not a number"),
         (with_pose(np.float32(1)), "observation entry 'pose' is a float32, not an array"),
         (

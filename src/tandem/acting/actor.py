@@ -53,6 +53,8 @@ class _Made:
     asked: np.ndarray
     """(N, action_dim): the actions that the environments were given."""
     by_human: list[bool]
+    tags: list[str]
+    """Why a person took over, for each operator; empty where nobody did, or said."""
     step: Step
 
 
@@ -82,7 +84,7 @@ class Actor:
         rewards: RewardSource | None = None,
         spec: Spec | None = None,
     ) -> None:
-        self.env, self._link, self._operators, self._say = env, link, operators, say
+        self.env, self._link, self.operators, self._say = env, link, operators, say
         self.rewards: RewardSource = rewards or EnvironmentReward()
         self.spec = spec or env.spec
         """The run's, whose scales may be fitted; the environment's where nobody gave another."""
@@ -144,15 +146,15 @@ class Actor:
             human = np.array(by_human) if step.intervened is None else np.array(by_human) | step.intervened
             self._held.cut(human, actions if step.executed is None else step.executed)
         self._observation = step.observation
-        self._made = _Made(actions, by_human, step)
+        self._made = _Made(actions, by_human, [o.tag if human else "" for o, human in zip(self.operators, by_human, strict=False)], step)
         if not self.rewards.must_ask(step):
             self.settle()
 
     def _decide(self, proposed: np.ndarray) -> tuple[np.ndarray, list[bool]]:
         """The actions to execute, and in which rows a person chose them. Without operators the policy's proposals stand."""
-        if not self._operators:
+        if not self.operators:
             return np.array(proposed), [False] * len(proposed)
-        decided = [operator.decide(_row(self._observation, i), proposed[i]) for i, operator in enumerate(self._operators)]
+        decided = [operator.decide(_row(self._observation, i), proposed[i]) for i, operator in enumerate(self.operators)]
         return np.stack([action for action, _ in decided]), [by_human for _, by_human in decided]
 
     @property
@@ -172,6 +174,9 @@ class Actor:
             recorder.record(made.asked[i], judged.step, i, intervened=made.by_human[i], policy_version=version, labelled=judged.labelled(i))
             for i, recorder in known
         ]
+        if any(made.tags):
+            tags = [made.tags[i] for i, _ in known]
+            self.transitions = [dataclasses.replace(step, tag=tag) for step, tag in zip(self.transitions, tags, strict=True)]
         if lost is not None:
             self._say(f"[ACTOR] the episodes of the rows {np.flatnonzero(lost).tolist()} are gone: cut off after their last step")
         ended = [(step, recorder) for step, (_, recorder) in zip(self.transitions, known, strict=True) if step.last]
@@ -236,8 +241,8 @@ class Actor:
                 self.own_policy.act.reset(np.arange(self.env.num_envs) == row)
             if self._held is not None:
                 self._held.begin([row])
-            if self._operators:
-                self._operators[row].reset()
+            if self.operators:
+                self.operators[row].reset()
             self.recorders[row].begin(_row(self._observation, row), first.get(row, 0))
         self.rewards.begin(rows)
 
@@ -289,7 +294,7 @@ class Actor:
             "recorders": [{k: v for k, v in dataclasses.asdict(r).items() if k != "spec"} for r in self.recorders],
             "explores": self._explores.tolist(),
             "successes": list(self._successes),
-            "operators": [operator.memory() for operator in self._operators],
+            "operators": [operator.memory() for operator in self.operators],
             "held": None if self._held is None else self._held.memory(),
             "version": self.snapshot.version if self.snapshot else -1,
             "learner_step": self.snapshot.learner_step if self.snapshot else -1,
@@ -316,7 +321,7 @@ class Actor:
         self._observation = self.env.restore(state["env"])
         if self._held is not None and state.get("held") is not None:
             self._held.restore(state["held"])
-        for operator, saved in zip(self._operators, state.get("operators", ()), strict=False):
+        for operator, saved in zip(self.operators, state.get("operators", ()), strict=False):
             operator.restore(saved or {})
 
 

@@ -3,6 +3,8 @@
 browser           a page may take over at any moment (the default: it costs nothing while nobody does)
 none              nobody may
 person:scripted   a stand-in that corrects with the task's expert; a page may still take over
+person:KIND       one with the flaws of people: late, noisy, wrong, inattentive, trigger-happy (`teleop/people.py`)
+person:...:asked  one that comes only when the robot asks
 spacemouse        a SpaceMouse on the actor's machine takes over when it is moved; a page may too
 gamepad           a gamepad on the actor's machine takes over while its shoulder button is held; a page may too
 module:Class      a class of your own decides (`teleop.own_operator`); a page may still take over
@@ -23,6 +25,7 @@ from tandem.teleop.devices import Gamepad, SpaceMouse
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.operator import HandsOff, ResumableOperator
 from tandem.teleop.own_operator import is_own, own_operator
+from tandem.teleop.people import Flaws, flaws_of, is_person
 from tandem.teleop.scripted_person import Manner, ScriptedPerson
 from tandem.teleop.steering import Hand, Steering
 from tandem.types import Spec
@@ -32,7 +35,9 @@ DEVICES = ("spacemouse", "gamepad")
 
 
 def check_operator(name: str) -> None:
-    if name not in OPERATORS and not is_own(name):
+    if is_person(name) and name not in OPERATORS:
+        flaws_of(name)
+    elif name not in OPERATORS and not is_own(name):
         raise ConfigError(f"no operator '{name}'; there are {', '.join(OPERATORS)}, and module:Class for your own")
 
 
@@ -47,15 +52,15 @@ def make_operators(
     if name == "none":
         return [], None
     inner: list[ResumableOperator] = [HandsOff()] * env.num_envs
-    if name == "person:scripted":
-        inner = list(scripted_people(env.spec, env.num_envs, seed, manner))
+    if is_person(name):
+        inner = list(scripted_people(env.spec, env.num_envs, seed, manner, flaws_of(name)))
     elif is_own(name):
         inner = [own_operator(name, env, seed, row) for row in range(env.num_envs)]
     steering = Steering(ActionLayout.of(env.spec), inner[0], hand)
     return [steering, *inner[1:]], steering
 
 
-def scripted_people(spec: Spec, count: int, seed: int, manner: Manner | None = None) -> list[ScriptedPerson]:
+def scripted_people(spec: Spec, count: int, seed: int, manner: Manner | None = None, flaws: Flaws | None = None) -> list[ScriptedPerson]:
     """One for each robot, each with a random stream of its own."""
     return [
         ScriptedPerson(
@@ -64,6 +69,9 @@ def scripted_people(spec: Spec, count: int, seed: int, manner: Manner | None = N
             spec.max_episode_steps,
             (seed, 3, row),
             manner,
+            flaws,
+            spec.control_hz,
+            ~ActionLayout.of(spec).is_discrete,
         )
         for row in range(count)
     ]

@@ -9,6 +9,7 @@ import numpy as np
 from tandem.data.plausibility import believed, believed_rewards
 from tandem.data.rejection import action_reason, array_reason, observation_reason
 from tandem.layouts import ActionLayout
+from tandem.teleop.ask import TAGS
 from tandem.types import Entry, Spec, Transition
 
 COUNT_LIMIT = 2**53
@@ -91,4 +92,6 @@ def _number_reason(transition: Transition) -> str | None:
             return f"{name} is a {type(count).__name__}, not a count"
         if not lowest <= count < COUNT_LIMIT:
             return f"{name} is {count}, expected a count from {lowest}"
+    if transition.tag and transition.tag not in TAGS:
+        return f"tag is {transition.tag!r:.40}, expected one of {', '.join(TAGS)}"
     return None

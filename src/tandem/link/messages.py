@@ -51,7 +51,7 @@ from tandem.link.steps import Steps
 from tandem.runs.policy_kind import policy_kind
 from tandem.types import PolicySnapshot
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Both ends must have the same one. Any change of a message is a new number."""
 
 MAX_FRAME = 32 * 2**20

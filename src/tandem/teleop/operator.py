@@ -29,6 +29,9 @@ class Operator(Protocol):
 class ResumableOperator(Operator, Protocol):
     """An operator whose memory is part of a checkpoint: after `restore` it decides as if nothing had happened."""
 
+    tag: str
+    """Why the person who chose the last action took over (`ask.TAGS`); empty where nobody said."""
+
     def memory(self) -> dict[str, Any]:
         """As plain containers, numbers and arrays; empty for an operator without memory."""
         ...
@@ -40,6 +43,7 @@ class HandsOff:
     """Lets the proposal stand."""
 
     name = "none"
+    tag = ""
 
     def reset(self) -> None:
         pass
@@ -61,6 +65,7 @@ class Still:
     """Commands no motion, to see what happens without any."""
 
     name = "zero"
+    tag = ""
 
     def __init__(self, layout: ActionLayout) -> None:
         self._action = layout.rest

@@ -67,6 +67,8 @@ def checked(operator: Operator, env: TaskEnv) -> OwnOperator:
 class OwnOperator:
     """An operator of a user's, whose actions are checked before a robot gets them."""
 
+    tag = ""
+
     def __init__(self, place: str, spec: Spec, operator: Operator) -> None:
         self._place, self._operator, self._layout = place, operator, ActionLayout.of(spec)
         self.name = operator_process.name_of(operator)

@@ -6,6 +6,8 @@ further away means straying. Then it corrects for a moment, in a way that the po
 every part of the task is tried by the policy first and shown by the person where it got stuck. Late in an episode it sees it through, so
 that early training has rewards to learn from. The more episodes the policy manages alone, the longer it looks on; so it tapers off by
 itself. It sees what the policy sees, and that an episode ended before its time, which is success.
+
+`people.py` has stand-ins with the flaws of real people, and such that come only when the robot asks.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from tandem.teleop.ask import Ask
 from tandem.teleop.operator import Operator
+from tandem.teleop.people import Flaws, Seen
 from tandem.types import Observation
 
 
@@ -63,8 +67,19 @@ class Manner:
         )
 
 
+AWAY_S = 2.0
+"""Who missed that help is needed looks again after so long."""
+STALL_S = 1.6
+"""Standing or straying for so long is a stall: the robot should have asked."""
+KEPT = 100_000
+_MEMORY = ("step", "helped", "next_look", "left", "tag", "due", "why", "present", "stalled", "stall_asked", "episode")
+
+
 class ScriptedPerson:
-    """One person at one robot. `distance`: how far from done it looks, from what the policy sees."""
+    """One person at one robot. `distance`: how far from done it looks, from what the policy sees.
+
+    `axes`: the columns of an action that are no choices, (action_dim,) bool; None: all.
+    """
 
     name = "person:scripted"
 
@@ -75,14 +90,27 @@ class ScriptedPerson:
         max_episode_steps: int,
         seed: int | tuple[int, ...],
         manner: Manner | None = None,
+        flaws: Flaws | None = None,
+        control_hz: float = 10.0,
+        axes: np.ndarray | None = None,
     ) -> None:
         self._expert, self._distance, self._longest = expert, distance, max_episode_steps
-        self.manner = manner or Manner.for_episodes(max_episode_steps)
+        self.manner, self.flaws = manner or Manner.for_episodes(max_episode_steps), flaws or Flaws()
+        self._hz, self._axes = control_hz, axes
         self._random = np.random.default_rng(seed)
         self._alone: deque[bool] = deque(maxlen=self.manner.remember)
         self._step, self._helped = 0, False
         self._next_look, self._left = 0, 0
         self._distances: list[float] = []
+        self.tag = ""
+        self._due, self._why = -1, ""
+        """The step at which it takes over, and why; -1: none."""
+        self._present = not self.flaws.asked_only
+        """It looks at the robot."""
+        self._stalled, self._stall_asked, self._episode = 0, False, 0
+        """For how many steps it stands or strays by now, and whether it asked meanwhile."""
+        self.seen: deque[Seen] = deque(maxlen=KEPT)
+        """The asks and stalls so far, for benchmarks."""
 
     @property
     def managed_alone(self) -> float:
@@ -92,33 +120,91 @@ class ScriptedPerson:
     def reset(self) -> None:
         if self._step:
             self._alone.append(self._step < self._longest and not self._helped)
-        self._step, self._helped, self._left = 0, False, 0
         self._distances = []
+        self._note_stall()  # the last one ends with its episode
+        self._episode += self._step > 0
+        self._step, self._helped, self._left = 0, False, 0
+        self._due, self._present = -1, not self.flaws.asked_only
         self._next_look = round(self._drawn(self.manner.look_on) * (1 + self.manner.trust * self.managed_alone))
         if self._random.uniform() >= self.manner.often:
             self._next_look = self._longest  # this one is the policy's own
 
     def decide(self, observation: Observation, proposed: np.ndarray | None = None) -> tuple[np.ndarray, bool]:
         self._distances.append(self._distance(observation))
-        if self._left == 0 and self._step >= self._next_look and (proposed is None or self._wants_to_help()):
+        if self._left == 0 and self._takes_over(watched=proposed is not None):
             self._expert.reset()
             self._left = self._longest if self._step >= self.manner.see_through else self._drawn(self.manner.correct)
+            self.tag = self._why if self.flaws.tags else ""
+        self._note_stall()
         self._step += 1
         if self._left == 0:
             assert proposed is not None
+            self.tag = ""
             return proposed, False
         self._left -= 1
         self._helped = True
         if self._left == 0:
             self._next_look = self._step + self._drawn(self.manner.try_again)
-        return self._expert.decide(observation, proposed)[0], True
+        action = self._expert.decide(observation, proposed)[0]
+        return self.flaws.executed(action, np.ones(len(action), bool) if self._axes is None else self._axes, self._random), True
+
+    def _takes_over(self, watched: bool) -> bool:
+        """Whether its hand is on the robot from this step on. Who is late takes over some steps after seeing that it has to."""
+        if self._due < 0 and self._present and self._step >= self._next_look and (not watched or self._wants_to_help()):
+            self._due = self._step + (round(self.flaws.late_s * self._hz) if watched else 0)
+        if not 0 <= self._due <= self._step:
+            return False
+        self._due = -1
+        return True
 
     def _wants_to_help(self) -> bool:
-        """Asked now and then: does it stray or stand?"""
-        compare = self.manner.compare
-        self._next_look = self._step + compare // 2
-        before, now = self._distances[-min(len(self._distances), compare + 1)], self._distances[-1]
-        return now > (1 - self.manner.nearer) * before
+        """Asked now and then: does it stray or stand? Or does it seem so to this person?"""
+        self._next_look = self._step + self.manner.compare // 2
+        self._why = self.needs_help
+        if self._why and self._happens(self.flaws.misses):
+            self._why, self._next_look = "", self._step + round(AWAY_S * self._hz)
+        elif not self._why and self._happens(self.flaws.needless):
+            self._why = "just because"
+        return bool(self._why)
+
+    @property
+    def needs_help(self) -> str:
+        """Why the robot needs help, as it is: `wrong way` (it strays), `stuck` (it stands), or empty."""
+        if len(self._distances) <= self.manner.compare:
+            return ""
+        before, now = self._distances[-1 - self.manner.compare], self._distances[-1]
+        if now <= (1 - self.manner.nearer) * before:
+            return ""
+        return "wrong way" if now > (1 + self.manner.nearer) * before else "stuck"
+
+    def asked(self, ask: Ask) -> bool:
+        """The robot asks for help (`ask.Answers`). True unless it misses that: it comes, and takes over if help is needed."""
+        if self._left or not self._distances:
+            return bool(self._left)
+        why = self.needs_help
+        self._stall_asked |= bool(why)
+        if self._happens(self.flaws.misses):
+            self.seen.append(Seen("ask", self._episode, self._step, bool(why)))
+            return False
+        seconds = float(self._random.uniform(*self.flaws.answer_s)) + self.flaws.late_s
+        self.seen.append(Seen("ask", self._episode, self._step, bool(why), seconds))
+        self._why = why or ("just because" if self._happens(self.flaws.needless) else "")
+        self._due = self._step + (0 if ask.holds else round(seconds * self._hz)) if self._why else -1
+        self._present = True
+        self._next_look = self._step + self.manner.compare // 2
+        return True
+
+    def _note_stall(self) -> None:
+        """How long it stands or strays in the hands of the policy, and whether it asked meanwhile."""
+        if self._left == 0 and self.needs_help:
+            self._stalled += 1
+            return
+        if self._stall_asked or self._stalled >= STALL_S * self._hz:
+            self.seen.append(Seen("stall", self._episode, self._step, right=self._stall_asked))
+        self._stalled, self._stall_asked = 0, False
+
+    def _happens(self, share: float) -> bool:
+        return share > 0 and bool(self._random.uniform() < share)
 
     def _drawn(self, span: tuple[int, int]) -> int:
         return int(self._random.integers(span[0], span[1] + 1))
@@ -126,14 +212,15 @@ class ScriptedPerson:
     # ---- to go on as if nothing had happened
 
     def memory(self) -> dict[str, Any]:
-        own = {name: getattr(self, f"_{name}") for name in ("step", "helped", "next_look", "left")}
+        own = {name: getattr(self, "tag" if name == "tag" else f"_{name}") for name in _MEMORY}
         expert = {name: _plain(value) for name, value in vars(self._expert).items() if not is_dataclass(value)}  # those are settings
         random = json.dumps(self._random.bit_generator.state)
         return {**own, "distances": list(self._distances), "alone": list(self._alone), "random": random, "expert": expert}
 
     def restore(self, state: dict[str, Any]) -> None:
-        for name in ("step", "helped", "next_look", "left"):
-            setattr(self, f"_{name}", state[name])
+        for name in _MEMORY:
+            if name in state:  # checkpoints of earlier versions have fewer
+                setattr(self, "tag" if name == "tag" else f"_{name}", state[name])
         self._distances, self._alone = list(state["distances"]), deque(state["alone"], self.manner.remember)
         self._random.bit_generator.state = json.loads(state["random"])
         for name, saved in state["expert"].items():

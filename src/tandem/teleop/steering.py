@@ -77,6 +77,8 @@ class Steering:
     """What a person should know; empty if there is nothing."""
     who: str = "policy"
     """Chose the last action: policy, person, script or nobody."""
+    tag: str = ""
+    """Why the person who holds it took over, as the page says (`ask.TAGS`); else what `inner` says."""
     commands: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     """What the buttons of the device on this machine ask for; the loop takes them."""
     _axes: np.ndarray = field(init=False)
@@ -114,6 +116,7 @@ class Steering:
             return self.holder
         if self.state != "held":
             self._axes[:] = 0.0  # whatever the last hand did: this one has not moved yet
+            self.tag = ""
         self.state, self.holder, self.notice, self._heard_at = "held", holder, "", self.clock()
         return ""
 
@@ -199,6 +202,7 @@ class Steering:
             self.who, self._last = "nobody", still(self.layout, self._standing)
             return self._last, False
         action, by_script = self.inner.decide(observation, proposed)
+        self.tag = self.inner.tag
         self.who = "script" if by_script else "policy"
         if self._since_release < SMOOTH_STEPS:
             self._since_release += 1
