@@ -79,7 +79,7 @@ def hello(source: str, pace: str = "realtime") -> Hello:
 
 STEP = pack_transition(transition(0, "fuzz"))
 END = EpisodeEnd("fuzz", 0, 1, True, None).pack()
-STATISTICS = Statistics(0.0, 0.0, 0, -1, "", -1, 0, 0, 0, 0.0, 0.0, "").pack()
+STATISTICS = Statistics(0.0, 0.0, 0, -1, "", -1, 0, 0, 0, 0.0, 0.0, "", "").pack()
 SOUND = (
     hello("fuzz").pack(),
     Steps(1, True, [Record("fuzz", 0, STEP), Record("fuzz", EPISODE_END, END)]).pack(),

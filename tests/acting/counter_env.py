@@ -83,7 +83,7 @@ class Link:
         self.waiting: list[Command] = []
         self.views: list[View] = []
         self.alone = False
-        self.standing = ""
+        self.standing = self.asks = ""
         self.full = ""
         """Why no step can be kept."""
 
@@ -111,6 +111,9 @@ class Link:
 
     def stands_still(self, why: str) -> None:
         self.standing = why
+
+    def asks_for_help(self, why: str) -> None:
+        self.asks = why
 
     def no_room(self) -> str:
         return self.full

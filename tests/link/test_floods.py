@@ -17,7 +17,7 @@ from tandem.link.client import ActorClient
 from tandem.link.messages import PROTOCOL, Command, Hello, Statistics
 from tests.waiting import wait_for
 
-STATISTICS = Statistics(0.0, 0.0, 0, -1, "", -1, 0, 0, 0, 0.0, 0.0, "").pack()
+STATISTICS = Statistics(0.0, 0.0, 0, -1, "", -1, 0, 0, 0, 0.0, 0.0, "", "").pack()
 
 
 @pytest.fixture

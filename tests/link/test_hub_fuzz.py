@@ -39,7 +39,7 @@ STEP = pack_transition(step(0))
 SOUND = [
     HELLO,
     Steps(1, True, [Record("fuzz", 0, STEP), Record("fuzz", EPISODE_END, EpisodeEnd("fuzz", 0, 1, True, None).pack())]).pack(),
-    Statistics(0.0, 0.0, 0, -1, "", -1, 0, 0, 0, 0.0, 0.0, "").pack(),
+    Statistics(0.0, 0.0, 0, -1, "", -1, 0, 0, 0, 0.0, 0.0, "", "").pack(),
     Command("label", "nobody", {"success": True}).pack(),
 ]
 

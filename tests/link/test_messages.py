@@ -53,7 +53,7 @@ EXAMPLES = [
     Acknowledged(3, 0, 16),
     Credit(9),
     EpisodeEnd("actor-1.0", 4, 100, kept=True, success=None),
-    Statistics(1.5, 1.7e9, 10, -1, "", 5, 3, 4096, 0, 0.001, -3600.0, "paused by a person"),
+    Statistics(1.5, 1.7e9, 10, -1, "", 5, 3, 4096, 0, 0.001, -3600.0, "paused by a person", "asks for help: it is stuck"),
     Heard(1.5, 1.7e9),
     Command("label", "left", {"success": True}),
     Trouble("none", ""),

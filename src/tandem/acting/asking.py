@@ -7,43 +7,44 @@ once in an episode, and not at all while nobody is there, so that nobody learns 
     quiet ──stuck──► asking ──a person acts──► answered
                        │ ├──"go on" (resume)──► dismissed: a false alarm
                        │ └──the episode ends──► over
-                       └──nobody within `ask_timeout`──► unanswered: nobody is there, so no further ask until somebody shows up
+                       └──nobody within `ask_timeout`──► unanswered: nobody is there, so it is quiet until somebody shows up, or for ten
+                          minutes
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tandem.errors import ConfigError
 from tandem.teleop.ask import TAGS, Answers, Ask, Tag
 
-__all__ = ["TAGS", "Answers", "Ask", "Asked", "Asking", "AskingConfig", "Tag", "WhileAsking"]
+__all__ = ["TAGS", "Answers", "Ask", "AskEnded", "Asking", "AskingConfig", "Tag", "Tell", "WhileAsking"]
 
 WhileAsking = Literal["hold", "go-on"]
-BUDGET_S = 600.0
+BUDGET_S = QUIET_S = 600.0
 Ending = Literal["answered", "dismissed", "unanswered", "over"]
 
 
 @dataclass(frozen=True)
 class AskingConfig:
-    """Noticing that the robot is stuck, getting out by itself, and asking a person."""
+    """What a robot does when the run notices that it is stuck (`--notice`)."""
 
-    notice: bool = False
-    """Notice when the robot is stuck, let it try to get out by itself once, and then ask a person for help (docs/when-to-help.md)."""
     get_out: bool = True
-    """With --notice: retrace the last second with a little noise and try again once, before it asks."""
+    """In a run with --notice: retrace the last moments with a little noise and try again once, before it asks."""
     while_asking: WhileAsking = "hold"
-    """With --notice: what the robot does until somebody answers: `hold` still (no step is made), or `go-on` with the policy."""
+    """What the robot does until somebody answers: `hold` still (no step is made), or `go-on` with the policy."""
     ask_timeout: float = 60.0
-    """With --notice: seconds after which nobody is there: the policy goes on, and the robot does not ask again before somebody shows up."""
-    asks: int = 6
-    """With --notice: at most so many asks in ten minutes; 0: never ask, only get out."""
+    """Seconds after which nobody is there: the policy goes on, and the robot does not ask again before somebody shows up, or for ten
+    minutes."""
+    asks: int = 20
+    """At most so many asks in ten minutes; 0: never ask, only get out."""
     webhook: str = ""
-    """With --notice: http(s) address that gets every ask as JSON, for a messenger or a lamp. Empty: none."""
+    """Web address (http or https) that gets every ask as JSON, for a messenger or a lamp. Empty: none."""
 
     def __post_init__(self) -> None:
         if not self.ask_timeout > 0:
@@ -55,12 +56,16 @@ class AskingConfig:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskEnded:
     """An ask and what became of it."""
 
     ask: Ask
     ending: Ending
     seconds: float
+
+
+Tell = Callable[[Ask | AskEnded], None]
+"""Is told of each ask, and of its end."""
 
 
 class Asking:
@@ -69,7 +74,7 @@ class Asking:
     def __init__(
         self,
         config: AskingConfig,
-        tell: Sequence[Callable[[Ask | None], None]] = (),
+        tell: Sequence[Tell] = (),
         answers: Callable[[Ask], bool] = lambda ask: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -77,16 +82,25 @@ class Asking:
         self._asked_at: deque[float] = deque(maxlen=max(1, config.asks))
         self.ask: Ask | None = None
         """The ask that waits for an answer."""
-        self.nobody = False
-        """The last ask was not answered in time: quiet until somebody shows up."""
+        self._quiet_until = -math.inf
         self.holds = False
         """The robot stands still because of it."""
-        self.endings: deque[Asked] = deque(maxlen=50)
+        self.endings: deque[AskEnded] = deque(maxlen=50)
         """The last asks, oldest first."""
 
     @property
+    def words(self) -> str:
+        """What it says now; empty if it asks nothing."""
+        return "" if self.ask is None else f"asks for help: {self.ask.reason}"
+
+    @property
+    def nobody_is_there(self) -> bool:
+        """The last ask was not answered in time: quiet until somebody shows up, or for a while."""
+        return self._clock() < self._quiet_until
+
+    @property
     def may_ask(self) -> bool:
-        if self.ask is not None or self.nobody or not self._config.asks:
+        if self.ask is not None or self.nobody_is_there or not self._config.asks:
             return False
         full = len(self._asked_at) == self._asked_at.maxlen
         return not full or self._clock() - self._asked_at[0] >= BUDGET_S
@@ -106,17 +120,28 @@ class Asking:
         """It is over; nothing happens if nobody was asked."""
         if self.ask is None:
             return
-        self.endings.append(Asked(self.ask, ending, self._clock() - self._asked_at[-1]))
+        ended = AskEnded(self.ask, ending, self._clock() - self._asked_at[-1])
+        self.endings.append(ended)
         self.ask, self.holds = None, False
-        self.nobody = ending == "unanswered"
+        self._quiet_until = self._clock() + QUIET_S if ending == "unanswered" else -math.inf
         for tell in self._tell:
-            tell(None)
+            tell(ended)
 
     def somebody_is_there(self) -> None:
         """A person did something at this robot."""
-        self.nobody = False
+        self._quiet_until = -math.inf
 
     def tick(self) -> None:
         """Once for each turn of the loop: an ask that nobody answers ends."""
         if self.ask is not None and self._clock() - self._asked_at[-1] >= self._config.ask_timeout:
             self.end("unanswered")
+
+    def memory(self) -> dict[str, Any]:
+        """What goes on from here needs. An ask that waits is not saved: after a restart nobody has been asked."""
+        now = self._clock()
+        return {"asked": [now - at for at in self._asked_at], "quiet": max(0.0, self._quiet_until - now)}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        now = self._clock()
+        self._asked_at = deque((now - ago for ago in saved["asked"]), self._asked_at.maxlen)
+        self._quiet_until = now + saved["quiet"] if saved["quiet"] else -math.inf

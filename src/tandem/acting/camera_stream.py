@@ -142,7 +142,7 @@ class CameraStream:
                     renderer = renderer or _new_renderer(self._physics)
                     renderer.update_scene(self._physics.data, camera)
                     image = renderer.render()
-                self._sink.show(Camera(camera, _jpeg(image)))
+                self._sink.show(Camera(camera, jpeg(image)))
             except CannotDraw as problem:
                 self._cannot_draw = f"{problem}. {HOW_TO_DRAW}"
                 self._refuse(camera, self._cannot_draw)
@@ -175,7 +175,7 @@ def _new_renderer(physics: Physics) -> Any:
         raise CannotDraw(f"{type(problem).__name__}: {problem}") from problem  # a second attempt could end the process
 
 
-def _jpeg(image: np.ndarray) -> bytes:
+def jpeg(image: np.ndarray) -> bytes:
     """At most the size of the view, and of a frame."""
     picture = Image.fromarray(image if image.shape[2] == 3 else np.repeat(image[..., :1], 3, axis=2))
     picture.thumbnail(SIZE)

@@ -3,7 +3,9 @@
 The loop never waits for people who watch or steer. Their commands, at any moment:
 
     take over, let go     the hand's actions instead of the policy's, at the pace of the real world (`teleop/steering.py`)
-    pause, resume         stand still and go on; resume also ends the standing still after a STOP, a lost hand and a violated limit
+    tag                   {"why": one of `teleop.ask.TAGS`}: why the person took over
+    pause, resume         stand still and go on; resume also ends the standing still after a STOP, a lost hand and a violated limit, and
+                          tells a robot that asks for help to go on without
     stop                  the actor ends. With {"stay": true} it stands still until resume
     label                 {"success": true | false | null, "episode": its number}: the episode of row 0 ends with the next step, as
                           success, failure, or cut short
@@ -20,6 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from tandem.acting.actor import Actor
+from tandem.acting.asking import Asking
 from tandem.acting.latch import Latch, short
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import Label
@@ -31,6 +34,7 @@ from tandem.errors import CameraFailed, LimitViolated
 from tandem.link.client import ActorClient
 from tandem.link.messages import Command
 from tandem.runs.isolation import Apart, Lines
+from tandem.teleop.ask import TAGS
 from tandem.teleop.steering import Steering
 
 Watch = Callable[[Actor, ActorClient], Iterable[str]]
@@ -74,8 +78,11 @@ class ControlLoop:
         max_steps: int | None = None,
         limits: Limits | None = None,
         stalled: Callable[[str, float], None] = lambda phase, seconds: None,
+        asking: Asking | None = None,
     ) -> None:
         self._stalled = stalled
+        self._asking, self._waits = asking, False
+        """Whom the robot asks for help, and whether it waits for the answer; None: it never asks."""
         self._actor, self._client, self._steering, self._views = actor, client, steering, views
         self._realtime, self._stopped, self._watch, self._max_steps = realtime, stopped, watch, max_steps
         self._say = say = Lines(say)
@@ -107,7 +114,7 @@ class ControlLoop:
             return "paused"
         if self._resetting:
             return "resetting"
-        return "holding" if holds or self._alone or self._no_room or self._actor.needs_label else "running"
+        return "holding" if holds or self._alone or self._waits or self._no_room or self._actor.needs_label else "running"
 
     def run(self) -> None:
         """Until it is over, or something fails: in both cases the robot is halted before anything else."""
@@ -145,7 +152,7 @@ class ControlLoop:
             self._show(moved)
             if not moved:
                 self._rhythm.restart()
-                time.sleep(_IDLE_S if self._stands() or self._alone or self._actor.needs_label else 0.0)
+                time.sleep(_IDLE_S if self._stands() or self._alone or self._waits or self._actor.needs_label else 0.0)
             elif self._at_real_pace():
                 self._rhythm.wait()
                 self._say_if_late()
@@ -169,7 +176,7 @@ class ControlLoop:
         self._no_room = self._client.no_room()
         if self._actor.needs_label:
             self._await_label()
-        elif self._stands() or self._waits_alone():
+        elif self._stands() or self._waits_alone() or self._waits_for_help():
             return False
         elif not self._begun:
             self._begun = self._reset(self._actor.begin)
@@ -284,6 +291,15 @@ class ControlLoop:
         self._alone = alone
         return alone
 
+    def _waits_for_help(self) -> bool:
+        """It has asked a person and holds still until somebody takes over, says resume, or nobody has answered in time."""
+        held = self._steering is not None and self._steering.held
+        waits = self._asking is not None and self._asking.holds and not held
+        if waits and not self._waits:
+            self._halt("the robot asks for help")
+        self._waits = waits
+        return waits
+
     def _at_real_pace(self) -> bool:
         """A robot always, a simulation while a person's hand is on it."""
         return self._realtime or (self._steering is not None and self._steering.held)
@@ -301,15 +317,17 @@ class ControlLoop:
         steering = self._steering
         held = [f"{hold}: standing still until resume" for kind, hold in self._latch.holds.items() if kind != "lost" or steering is None]
         self._client.stands_still(self._latch.words)
+        asks = self._asking.words if self._asking is not None else ""
+        self._client.asks_for_help(asks)
         said = "; ".join(
-            part for part in (self._notice, self._no_room, steering.notice if steering else "", *held, self._latch.problem) if part
+            part for part in (self._notice, self._no_room, steering.notice if steering else "", *held, self._latch.problem, asks) if part
         )
         if said != self._said:
             self._said = said
             if said:
                 self._say(f"[ACTOR] {said}")
         notice = "; ".join(part for part in (said, self._limited() if moved else "") if part)
-        nobody = self._stands() or self._alone or self._actor.needs_label or self._resetting
+        nobody = self._stands() or self._alone or self._waits or self._actor.needs_label or self._resetting
         who = "nobody" if nobody else steering.who if steering else "policy"
         holder = steering.holder if steering else ""
         self._views.turn(who=who, holder=holder, state=self.state, notice=notice, moved=moved, at_once=at_once)
@@ -336,12 +354,14 @@ class ControlLoop:
         self._latch.try_again()
         for command in self._client.commands():
             self._handle(command)
+        if self._asking is not None:
+            self._asking.tick()
         if self._steering is not None:
             newest = self._client.control()
             if newest is not None:
                 control, at = newest
                 self._steering.steer(control.holder, control.axes, at)
-            if self._stands() or self._alone or self._actor.needs_label:
+            if self._stands() or self._alone or self._waits or self._actor.needs_label:
                 self._steering.watch_hand()
             while self._steering.commands:
                 name, detail = self._steering.commands.pop(0)
@@ -349,6 +369,8 @@ class ControlLoop:
             self._note_hand()
 
     def _handle(self, command: Command) -> None:
+        if self._asking is not None and command.command != "watch":
+            self._asking.somebody_is_there()
         if command.command == "watch":
             with self._apart("the view for people"):
                 self._views.watch(command)
@@ -371,9 +393,19 @@ class ControlLoop:
             self._say(f"[ACTOR] a person discards episode {discard(self._actor)}")
         elif command.command == "record" and command.detail.get("what") == "wrong":
             self._contradict(command)
+        elif command.command == "tag" and command.detail.get("why") in TAGS:
+            self._tag(str(command.detail["why"]))
+
+    def _tag(self, why: str) -> None:
+        """Stored with the steps that the person makes from now on."""
+        if self._steering is not None and self._steering.held:
+            self._steering.tag = why
+            self._say(f"[ACTOR] a person says why they took over: {why}")
 
     def _resume(self, who: str) -> None:
         self._latch.release()
+        if self._asking is not None:
+            self._asking.end("dismissed")
         if self._steering is not None:
             self._steering.resume()
         self._say(f"[ACTOR] resume, by {who}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -58,9 +58,10 @@ class ViewStream:
         scenery: Callable[[], Scenery],
         clock: Callable[[], float] = time.monotonic,
         take_picture: Callable[[str, Observation], str] = lambda camera, observation: "",
+        progress: Callable[[], Sequence[float]] = lambda: (),
     ) -> None:
         self._actor, self._sink, self._make_scenery, self._clock = actor, sink, scenery, clock
-        self._take_picture = take_picture
+        self._take_picture, self._progress = take_picture, progress
         self._scenery: Scenery | None = None
         self._hz, self._until, self._at, self._camera = 0.0, 0.0, 0.0, ""
         self._wants_scene = False
@@ -120,9 +121,15 @@ class ViewStream:
             reward=float(actor.returns[0]),
             success=None if last is None else bool(last.success),
             action=[] if last is None else [round(float(axis), 5) for axis in last.action.reshape(-1)],
-            observation=small(actor.observation) | {f"reward: {stage}": [round(value, 3)] for stage, value in actor.values.items()},
+            observation=small(actor.observation) | self._judged(),
             poses=self._scenery.poses().tobytes(),
         )
+
+    def _judged(self) -> dict[str, list[float]]:
+        """How sure the rule of the rewards is of each stage; how far the episode has come, and how near to stuck it is (1)."""
+        stages = {f"reward: {stage}": [round(value, 3)] for stage, value in self._actor.values.items()}
+        progress = [round(value, 3) for value in self._progress()]
+        return stages | {"progress": progress} if progress else stages
 
 
 def small(observation: Observation) -> dict[str, list[float]]:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tandem.agents.parameters import to_arrays
 from tandem.agents.sac import SAC, SACState, policy_parameters, with_eyes
 from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_networks import seen_numbers
@@ -17,11 +18,14 @@ from tandem.agents.saved import from_arrays
 from tandem.decisions import DECIDES
 from tandem.errors import ConfigError
 from tandem.layouts import ActionLayout, Layout
-from tandem.networks.mlp import TanhGaussian
+from tandem.networks.mlp import Ensemble, TanhGaussian
 from tandem.types import Spec
 
 if TYPE_CHECKING:
     from tandem.networks.heads import Cameras, Seeing
+
+SHOWN = 2
+"""Critics that a policy carries where actors look at them: more would say the same, and cost more to send."""
 
 
 def agent_for(config: SACConfig, spec: Spec) -> SAC:
@@ -46,7 +50,7 @@ def agent_for(config: SACConfig, spec: Spec) -> SAC:
 
 def with_policy(agent: SAC, state: SACState, parameters: Mapping[str, np.ndarray]) -> SACState:
     """The same state with this policy, as `SAC.policy_parameters` returns it. With cameras its heads become the critic's."""
-    own = {name: array for name, array in parameters.items() if not name.startswith("grasp/")}
+    own = {name: array for name, array in parameters.items() if not name.startswith(("grasp/", "critic/"))}
     acting = _actor_from(with_eyes(state.actor, state.critic), own)
     actor = acting if isinstance(acting, TanhGaussian) else acting.values
     if not isinstance(acting, TanhGaussian):
@@ -54,6 +58,11 @@ def with_policy(agent: SAC, state: SACState, parameters: Mapping[str, np.ndarray
     if agent.grasp is not None and state.grasp is not None:
         state = state._replace(grasp=agent.grasp.from_parameters(state.grasp, parameters))
     return state._replace(actor=actor, average=None if state.average is None else jax.tree.map(jnp.copy, acting))
+
+
+def shown_critics(critics: Ensemble | Seeing) -> dict[str, np.ndarray]:
+    """Two of the critics by name, for a policy to carry: actors look at what they say (`acting/expected.py`)."""
+    return {f"critic/{name}": array[:SHOWN] for name, array in to_arrays(critics.values).items()}
 
 
 def _actor_from(template: TanhGaussian | Seeing, parameters: Mapping[str, np.ndarray]) -> TanhGaussian | Seeing:

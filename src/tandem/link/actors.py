@@ -225,4 +225,5 @@ class ActorConnection:
             round_trip_ms=round(reported.round_trip_s * 1e3, 3) if reported else 0.0,
             clock_difference_s=round(reported.clock_difference_s, 3) if reported else 0.0,
             standing=reported.standing if reported else "",
+            asks=reported.asks if reported else "",
         )

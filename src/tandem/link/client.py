@@ -125,6 +125,13 @@ class ActorClient:
             self._state.statistics_due = True
             self._link.wake(hurry=True)
 
+    def asks_for_help(self, why: str) -> None:
+        """Why the robot asks for help, empty if it does not. A change is sent to the hub at once."""
+        if why != self._state.asks:
+            self._state.asks = why
+            self._state.statistics_due = True
+            self._link.wake(hurry=True)
+
     @property
     def alone(self) -> bool:
         """The hub is away, or silent: it answers every second, so nobody could stop the robot from afar."""

@@ -86,6 +86,8 @@ class ClientState:
     """Version and hash of the policy it acts with."""
     standing: str = ""
     """Why the robot stands still; empty if it may move."""
+    asks: str = ""
+    """Why it asks for help; empty if it does not."""
     closing: bool = False
 
     # Written by the link's thread:

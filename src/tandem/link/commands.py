@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, CommandInfo] = MappingProxyType(
             from_page=False,
             detail={"holder": "the page that steered", "lost": "true: the page disconnected, so stand still instead"},
         ),
+        "tag": CommandInfo("Say why a person took over.", actors=True, detail={"why": "stuck, danger, wrong way or just because"}),
         "label": CommandInfo(
             "End the episode with a person's verdict.", actors=True, detail={"success": "true, false, or null: cut short without a verdict"}
         ),

@@ -370,6 +370,7 @@ class LinkThread:
             state.round_trip_s,
             state.clock_difference_s,
             state.standing[:MAX_TEXT],
+            state.asks[:MAX_TEXT],
         ).pack()
 
 

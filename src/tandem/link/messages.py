@@ -183,6 +183,8 @@ class Statistics(Message, kind="statistics"):
     """Hub's wall clock minus the actor's."""
     standing: Annotated[str, is_text(MAX_TEXT, empty=True)]
     """Why the robot stands still until somebody says resume; empty if it may move."""
+    asks: Annotated[str, is_text(MAX_TEXT, empty=True)]
+    """Why it asks a person for help; empty if it does not."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""RLPD's critics without JAX, from the arrays of a checkpoint: for those who only look at what they say."""
+"""RLPD's critics without JAX, from the arrays of a checkpoint or of a policy that carries some: for those who only look at what they
+say."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ import numpy as np
 from tandem.errors import FileUnreadable
 from tandem.networks.numpy_policy import Trunk
 
-_NAMES = ("tanh", "relu", "swish", "elu")
+ACTIVATION_NAMES = ("tanh", "relu", "swish", "elu")
 """Of `numpy_policy.ACTIVATIONS`, in its order."""
 _MEMBERS = "critic/members/"
+CRITICS = f"{_MEMBERS}head/bias"
+"""A policy that carries critics has this parameter among its own."""
 
 
 class NumpyCritics:
@@ -20,7 +23,7 @@ class NumpyCritics:
     def __init__(self, arrays: Mapping[str, np.ndarray], activation: str) -> None:
         own = {name.removeprefix(_MEMBERS): array for name, array in arrays.items() if name.startswith(_MEMBERS)}
         try:
-            kind = np.array(_NAMES.index(activation))
+            kind = np.array(ACTIVATION_NAMES.index(activation))
             each = [{name: array[member] for name, array in own.items()} for member in range(len(own["head/bias"]))]
             self._members = [(Trunk({**one, "activation": kind}), one["head/weight"], one["head/bias"]) for one in each]
         except (KeyError, IndexError, ValueError) as problem:

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from tandem.agents.sac import SAC, SACConfig
-from tandem.agents.sac_start import with_policy
+from tandem.agents.sac_start import shown_critics, with_policy
 from tandem.data.mixing import Imitation, Mixture, store
 from tandem.data.replay import Replay, Returns
 from tandem.errors import StorageFull
@@ -199,7 +199,8 @@ class Learner:
     def _publish(self) -> None:
         version = self._run.next_version()
         self._say(f"[LEARNER] Publishing network parameters at step {self.steps}")
-        snapshot = PolicySnapshot(version, self.steps, {**self.agent.exploring_parameters(self.state), **self.carried})
+        shown = shown_critics(self.state.critic) if self.config.notice else {}
+        snapshot = PolicySnapshot(version, self.steps, {**self.agent.exploring_parameters(self.state), **shown, **self.carried})
         self._link.publish(snapshot)
         self.policy_metrics = _movement(self.snapshot, snapshot)
         self.version, self.snapshot = version, snapshot

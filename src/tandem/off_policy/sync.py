@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tandem.acting.actor import Actor
 from tandem.acting.operators import DEVICES, make_operators
 from tandem.acting.person_reward import reward_source
+from tandem.acting.self_help import attach, with_self_help
 from tandem.data.journal import Journal
 from tandem.envs.registry import make_env
 from tandem.envs.task_env import TaskEnv, ending
@@ -53,6 +54,7 @@ def train(
     _require_no_real_time(config, env)
     nobody = config.operator == "browser"  # there is no page to a run without a port
     operators, _ = make_operators("none" if nobody else config.operator, env, config.seed)
+    helping = with_self_help(operators, spec, config.num_envs, config.seed) if config.notice else []
     starts = _starts(config) if config.demo_starts else None
     start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None
     if config.wandb:
@@ -68,7 +70,7 @@ def train(
         actor = Actor(
             env,
             link,
-            operators,
+            helping or operators,
             source=f"actor-{uuid.uuid4().hex[:12]}",
             seed=config.seed,
             random_steps=config.random_steps,
@@ -79,6 +81,7 @@ def train(
             rewards=reward_source(config.reward_source, env.spec, config.num_envs, rule),
             spec=spec,
         )
+        attach(helping, actor)
         if resume:
             with restoring(run.checkpoints):
                 restore_with_actor(trainer, actor, journal)

@@ -12,14 +12,16 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from tandem.acting.actor import Actor
+from tandem.acting.asking import AskingConfig, Tell
 from tandem.acting.camera_stream import CameraStream
 from tandem.acting.control_loop import ControlLoop, Watch, WhenAlone
 from tandem.acting.latch import FOLDER, Latch
@@ -27,6 +29,8 @@ from tandem.acting.limits import Asked, Limits, limited, limits_for
 from tandem.acting.operators import make_operators, open_hand
 from tandem.acting.person_reward import reward_source
 from tandem.acting.policy import OwnPolicy, Policy, act_with, load_any_policy
+from tandem.acting.self_help import SelfHelp, attach, with_self_help
+from tandem.acting.telling import AskEvents, Webhook
 from tandem.acting.view_stream import ViewStream
 from tandem.acting.watchdog_process import WatchdogProcess
 from tandem.data.seen import FrameSender, cameras_of
@@ -87,6 +91,7 @@ class ActorArgs:
     """File of speed, force and workspace limits (docs/limits.md). Default: the task's own limits at the pace `realtime`, none at `fast`."""
     no_limits: bool = False
     """Move a robot without any limits. Otherwise a robot needs a file of limits."""
+    asking: tyro.conf.OmitArgPrefixes[AskingConfig] = field(default_factory=AskingConfig)
     num_envs: int = 1
     """Simulations stepped together."""
     threads: int = 0
@@ -123,13 +128,13 @@ def act(
         if cameras_of(robot.spec) and "keep_pictures" in settings:  # an older hub takes features inside of every step
             client.pack = FrameSender(robot.spec).pack
         robot = replace(robot, spec=robot.spec.with_scales(_scales(settings)))
-        actor, steering = _make_actor(args, robot, client, settings, welcome.rule, say)
+        actor, steering, helping = _make_actor(args, robot, client, settings, welcome.rule, say)
         cameras = CameraStream(robot.env, client, say)
         loop = ControlLoop(
             actor,
             client,
             steering,
-            _views(args, robot, actor, client, cameras),
+            _views(args, robot, actor, client, cameras, helping),
             latch=latch,
             realtime=args.pace == "realtime",
             when_alone=args.when_alone or ("hold" if args.pace == "realtime" else "go-on"),
@@ -140,6 +145,7 @@ def act(
             max_steps=args.max_steps,
             limits=robot.limits,
             stalled=_note_stall(args),
+            asking=helping.asking if helping is not None else None,
         )
         try:
             loop.run()
@@ -264,14 +270,19 @@ def _scales(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _make_actor(
     args: ActorArgs, robot: Robot, client: ActorClient, settings: Mapping[str, Any], rule: bytes, say: Callable[[str], None]
-) -> tuple[Actor, Steering | None]:
-    """The actor, and the steering through which a person takes over; None where nobody may."""
+) -> tuple[Actor, Steering | None, SelfHelp | None]:
+    """The actor, the steering through which a person takes over (None where nobody may), and what notices that its first robot is stuck
+    (None in a run that does not notice)."""
     seed = process_seed(int(settings.get("seed", 0)), client.source)
     operators, steering = make_operators(args.operator, robot.env, seed, robot.hand)
+    helping: list[SelfHelp] = []
+    if settings.get("notice") is True:
+        tell = _told(args, robot, lambda: actor, say)
+        helping = with_self_help(operators, robot.spec, args.num_envs, seed, args.asking, tell, clock=time.monotonic)
     actor = Actor(
         limited(robot.env, robot.limits),
         client,
-        operators,
+        helping or operators,
         source=client.source,
         seed=seed,
         # random steps that the run has already made are not made again
@@ -284,7 +295,19 @@ def _make_actor(
         rewards=reward_source(str(settings.get("reward_source", "simulation")), robot.spec, args.num_envs, rule),
         spec=robot.spec,
     )
-    return actor, steering
+    attach(helping, actor)
+    return actor, steering, helping[0] if helping else None
+
+
+def _told(args: ActorArgs, robot: Robot, actor: Callable[[], Actor], say: Callable[[str], None]) -> list[Tell]:
+    """Who hears what the robot asks, beside the page: the run's events, and the webhook if there is one."""
+    told: list[Tell] = []
+    if args.run is not None:
+        told.append(AskEvents(RunFolder(args.run).event, args.name, lambda: actor().place[0]))
+    if args.asking.webhook:
+        about = {"task": args.task, "actor": args.name}
+        told.append(Webhook(args.asking.webhook, about, lambda: {**actor().observation, **robot.pictures()}, say))
+    return told
 
 
 def _starts(args: ActorArgs, settings: Mapping[str, Any]) -> DemoStarts | None:
@@ -307,13 +330,14 @@ def _own_policy(args: ActorArgs, robot: Robot, seed: int, say: Callable[[str], N
     return own
 
 
-def _views(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, cameras: CameraStream) -> ViewStream:
+def _views(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, cameras: CameraStream, helping: SelfHelp | None) -> ViewStream:
     """What people see of this actor on the page."""
     axes, entry = axes_of(ActionLayout.of(robot.spec)), registered(args.task)
     camera = None if entry is None else entry.camera
+    progress = (lambda: ()) if helping is None else lambda: helping.progress
 
     if not cameras_of(robot.spec):
-        return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=cameras.take)
+        return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera), take_picture=cameras.take, progress=progress)
     from tandem.acting.saliency import Saliency, camera_names  # only runs with cameras need it
 
     matters = Saliency(actor)
@@ -322,7 +346,7 @@ def _views(args: ActorArgs, robot: Robot, actor: Actor, client: ActorClient, cam
         pictures = robot.pictures()
         return cameras.take(name, {**observation, **pictures, **matters.picture(name, observation, pictures)})
 
-    return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera, camera_names(actor)), take_picture=take)
+    return ViewStream(actor, client, lambda: Scenery(robot.env, axes, camera, camera_names(actor)), take_picture=take, progress=progress)
 
 
 def actor(args: list[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 import tyro
 
+from tandem.acting.asking import AskingConfig
 from tandem.errors import ConfigError
 from tandem.files import Durability
 from tandem.off_policy.config import TrainConfig
@@ -77,6 +78,7 @@ class TrainArgs(RunArgs):
     """File of speed, force and workspace limits for a robot (docs/limits.md). Default: the task's own at the pace `realtime`."""
     no_limits: bool = False
     """Move a robot without any limits. Otherwise a robot needs a file of limits."""
+    asking: tyro.conf.OmitArgPrefixes[AskingConfig] = field(default_factory=AskingConfig)
     sync: bool = False
     """Actor and learner take turns in one thread: reproducible to the last bit; no processes, no port, no page."""
     launcher: Literal["local", "ray"] = "local"

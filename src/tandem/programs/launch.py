@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tandem.acting.asking import AskingConfig
 from tandem.acting.demo_starts import require_restorable
 from tandem.acting.limits import Asked, limits_for
 from tandem.acting.policy import policy_to_start_from
@@ -146,6 +147,7 @@ def _run(
             "deterministic_share": config.deterministic_share,
             "demo_starts": _demo_starts_setting(config),
             "reward_source": config.reward_source,
+            "notice": config.notice,
             "scales": run.spec.scales(),
             **_encoder_setting(run, config.keep_pictures),
         },
@@ -232,6 +234,7 @@ def _actor_arguments(asked: TrainArgs, config: TrainConfig, run: Path, number: i
         *("--operator", config.operator),
         *("--num-envs", str(config.num_envs)),
         *(("--no-limits",) if asked.no_limits else ()),
+        *(_asking_arguments(asked.asking) if config.notice else ()),
         *("--durability", asked.durability),
     ]
 
@@ -261,6 +264,16 @@ def _far(asked: TrainArgs) -> list[str]:
 def _actors_token(run: RunFolder) -> Path:
     """An older run goes on with its token: it brought its sources."""
     return run.actors_token_file if run.actors_token_file.exists() else run.token_file
+
+
+def _asking_arguments(asking: AskingConfig) -> list[str]:
+    return [
+        "--get-out" if asking.get_out else "--no-get-out",
+        *("--while-asking", asking.while_asking),
+        *("--ask-timeout", str(asking.ask_timeout)),
+        *("--asks", str(asking.asks)),
+        *(("--webhook", asking.webhook) if asking.webhook else ()),
+    ]
 
 
 def _free_port(host: str) -> int:

@@ -23,6 +23,8 @@ EVENTS = {
     "restarted": "A part was started again that a signal, a full disk or the loss of its node in a cluster had ended.",
     "part_failed": "A part ended with an error or by itself, and the run with it: part, how, and the error if it left one.",
     "stalled": "A step or a reset of an environment took very long: which, and how many seconds.",
+    "asked": "A robot asked a person for help: which actor, the episode, its step, and why.",
+    "ask_ended": "What became of it: somebody took over (`answered`), told it to go on (`dismissed`), or nobody (`unanswered`, `over`).",
     "actor_joined": "The hub accepted an actor, for the first time or `again`.",
     "actor_left": "The connection to an actor ended.",
     "refused": "The hub refused an actor: code and reason.",

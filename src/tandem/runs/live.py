@@ -129,6 +129,8 @@ class ActorView(_View):
     clock_difference_s: float = 0.0
     standing: str = ""
     """Why its robot stands still until somebody says resume; empty if it may move."""
+    asks: str = ""
+    """Why its robot asks a person for help; empty if it does not."""
 
 
 @dataclass(frozen=True)
