@@ -115,6 +115,17 @@ Array = Any
 """NumPy's on the host, JAX's inside a jitted function."""
 
 
+class Blamed(NamedTuple):
+    """Rows after which a person took over, and what they did there."""
+
+    weights: Array
+    """(...) float32: how much of the blame is this row's; 0 where nobody took over soon after."""
+    observations: Array
+    """(..., D) float32, where the person took over."""
+    actions: Array
+    raw: dict[str, Array]
+
+
 class Batch(NamedTuple):
     """Transitions for one or more updates, as arrays with the axes (batches, rows, ...)."""
 
@@ -136,6 +147,8 @@ class Batch(NamedTuple):
     """(...) float32: how often a discrete part was told something new, discounted and summed like the rewards. None: no discrete part."""
     switches_ahead: Array = None
     """(...) float32: the same to the end of the episode, where that is known."""
+    blamed: Blamed | None = None
+    """None: nothing is blamed for a take-over."""
     raw: dict[str, Array] = {}  # noqa: RUF012 (never written to)
     """Entries of another dtype than float32 (images), by name, as they are."""
     next_raw: dict[str, Array] = {}  # noqa: RUF012

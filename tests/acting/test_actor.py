@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tandem.acting.actor import Actor
+from tandem.acting.actor_state import actor_state, restore_actor
 from tandem.acting.limits import LimitedEnv, Limits
 from tandem.acting.person_reward import PersonReward, reward_source
 from tandem.acting.rewards import Label
@@ -56,7 +57,7 @@ def test_without_operators_the_proposals_stand() -> None:
         actor = Actor(counters(2)[0], link, operators, source="robot", seed=3)
         actor.begin()
         turns(actor, LENGTH + 1)
-        assert actor.state()["operators"] == [{}] * len(operators)
+        assert actor_state(actor)["operators"] == [{}] * len(operators)
         return [(step.source, step.episode, step.step, step.action.tolist(), step.intervened) for step in link.sent]
 
     alone = life([])
@@ -313,10 +314,10 @@ def test_without_a_share_every_episode_explores_and_no_random_number_is_spent_on
 def test_a_saved_actor_knows_which_episodes_it_explores_in() -> None:
     actor, _ = acting(link=Link(noisy(0.4)), deterministic_share=0.5)
     turns(actor, 50 * LENGTH)
-    saved = actor.state()
+    saved = actor_state(actor)
     other, _ = acting(link=Link(noisy(0.4)), deterministic_share=0.5)
-    other.restore({**saved, "env": None})
-    assert other.state()["successes"] == saved["successes"] == [True] * 20
+    restore_actor(other, {**saved, "env": None})
+    assert actor_state(other)["successes"] == saved["successes"] == [True] * 20
 
 
 def test_a_saved_actor_goes_on_bit_for_bit() -> None:
@@ -327,9 +328,9 @@ def test_a_saved_actor_goes_on_bit_for_bit() -> None:
     actor, other = made(3, link), made(4, again)
     actor.begin()
     turns(actor, 40)
-    saved, count = actor.state(), len(link.sent)
+    saved, count = actor_state(actor), len(link.sent)
     turns(actor, 30)
-    other.restore(saved)
+    restore_actor(other, saved)
     turns(other, 30)
     for one, same in zip(link.sent[count:], again.sent, strict=True):
         np.testing.assert_equal(vars(one), vars(same))

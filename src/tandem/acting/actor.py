@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -284,45 +283,6 @@ class Actor:
     def place(self) -> tuple[int, int]:
         """Episode of row 0, and its next step."""
         return self.recorders[0].episode, self.recorders[0].step
-
-    def state(self) -> dict[str, Any]:
-        """All that decides what it does next; environments that cannot be saved are left out and begin new episodes."""
-        return {
-            "env": self.env.state() if self.env.capabilities.saves else None,
-            "steps": self.steps,
-            "random": json.dumps(self._random.bit_generator.state),
-            "recorders": [{k: v for k, v in dataclasses.asdict(r).items() if k != "spec"} for r in self.recorders],
-            "explores": self._explores.tolist(),
-            "successes": list(self._successes),
-            "operators": [operator.memory() for operator in self.operators],
-            "held": None if self._held is None else self._held.memory(),
-            "version": self.snapshot.version if self.snapshot else -1,
-            "learner_step": self.snapshot.learner_step if self.snapshot else -1,
-            "parameters": dict(self.snapshot.parameters) if self.snapshot else {},
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue exactly where `state` was taken."""
-        self.steps = state["steps"]
-        self._random.bit_generator.state = json.loads(state["random"])
-        self._explores[:] = state.get("explores", True)
-        self._successes.extend(state.get("successes", ()))
-        if state["parameters"]:
-            self.snapshot = PolicySnapshot(state["version"], state["learner_step"], state["parameters"])
-            self._policy = acting_policy(self.snapshot)
-            self._held = held_for(self.snapshot.parameters, self._actions)
-        if state["env"] is None:
-            self.begin()  # under its own source: what the old one sent after the checkpoint stays as it is
-            return
-        for recorder, saved in zip(self.recorders, state["recorders"], strict=True):
-            for name, value in saved.items():
-                setattr(recorder, name, value)
-        self.ended[:] = [recorder.observation is None for recorder in self.recorders]
-        self._observation = self.env.restore(state["env"])
-        if self._held is not None and state.get("held") is not None:
-            self._held.restore(state["held"])
-        for operator, saved in zip(self.operators, state.get("operators", ()), strict=False):
-            operator.restore(saved or {})
 
 
 def _row(observation: Observation, index: int) -> Observation:

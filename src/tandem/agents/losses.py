@@ -5,6 +5,7 @@
     L_Q  = mean over members and batch of (Qᵢ(s, a) - y)²         critic_loss
     L_π  = mean over batch of α log π(ã|s) - meanᵢ Qᵢ(s, ã)       actor_loss
     L_I  = mean over batch of w · |ã - a|²                        imitation_loss (with `imitation`, added to L_π)
+    y    = y - what is blamed for a take-over                     `blaming.py` (with `blame`); L_π with `anchor`: `anchoring.py`
     L_α  = α · (H - H_target)                                     temperature_loss
 
 `qs` are always `(members, batch)`, everything else `(batch,)`.

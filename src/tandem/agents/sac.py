@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from tandem.agents.blaming import lost
 from tandem.agents.imitating import imitation_loss, own_entropy
 from tandem.agents.losses import (
     actor_loss,
@@ -34,7 +35,8 @@ from tandem.errors import ConfigError
 from tandem.networks.mlp import ACTIVATIONS, UNROLLED, Ensemble, TanhGaussian
 from tandem.types import Batch
 
-if TYPE_CHECKING:  # imported by those that have a gripper or cameras
+if TYPE_CHECKING:  # imported by those that have a gripper, cameras or an anchor
+    from tandem.agents.anchoring import Anchor, AnchorState
     from tandem.agents.grasp import GraspCritic, GraspState
     from tandem.networks.heads import Cameras, Seeing
 
@@ -59,6 +61,7 @@ class SACState(NamedTuple):
     """Moving average of the actor (with cameras also of the heads), which acts in its place; None without `actor_average`."""
     grasp: GraspState | None = None
     """The grasp critic's; None where an action has no discrete part."""
+    anchor: AnchorState | None = None
 
 
 Info = dict[str, Array]
@@ -79,6 +82,8 @@ class SAC:
     """Learns the discrete parts of the action, if there are any."""
     cameras: Cameras = ()
     """Name and number of features of each camera; where they are a picture, its shape."""
+    anchor: Anchor | None = None
+    """Imitates people where they are consistent; None: `imitation` decides."""
 
     def __post_init__(self) -> None:
         if "auto" in (self.config.discount, self.config.n_step):
@@ -103,6 +108,7 @@ class SAC:
             dropped_updates=jnp.int32(0),
             average=jax.tree.map(jnp.copy, with_eyes(actor, critic)) if config.actor_average else None,
             grasp=None if self.grasp is None else self.grasp.init(jax.random.fold_in(key, 1)),
+            anchor=None if self.anchor is None else self.anchor.init(jax.random.fold_in(key, 3)),
         )
 
     @partial(jax.jit, static_argnames="self", donate_argnames="state")
@@ -148,6 +154,8 @@ class SAC:
             y = td_target(r, mask, next_qs, discount, alpha=positive(state.temperature), next_log_pi=next_log_pi, bounds=batch.bounds)
         else:
             y = td_target(r, mask, next_qs, discount, return_range=self.return_range, bounds=batch.bounds)
+        if batch.blamed is not None:
+            y -= lost(config, batch.blamed, state.actor, state.critic, state.target_critic, self._arm(batch.blamed.actions))
 
         def loss(critic: Ensemble | Seeing) -> tuple[Array, Array]:
             qs = critic(_pairs(critic.see(s, batch.raw), a), critic_key)
@@ -200,12 +208,18 @@ class SAC:
                 if self.config.entropy_of == "own":
                     info["actor/entropy"] = own_entropy(log_pi, jnp.asarray(batch.imitation))
                 info["actor/imitation_loss"] = imitation_loss(a, self._arm(batch.actions), jnp.asarray(batch.imitation))
+                if self.anchor is not None and state.anchor is not None:
+                    return self.anchor.loss(state.anchor, s, a, alpha * log_pi - qs.mean(axis=0)), info
                 value += info["actor/imitation_loss"]
             return value, info
 
         (value, info), gradient = jax.value_and_grad(loss, has_aux=True)(state.actor)
         finite = _finite((gradient, batch[:5]))
         actor, optimiser = self._adam.step(state.actor, state.actor_optimiser, gradient, finite & moves)
+        if self.anchor is not None and state.anchor is not None and batch.imitation is not None:
+            shown = self._arm(batch.actions), jnp.asarray(batch.imitation)
+            anchor, further = self.anchor.update(state.anchor, s, *shown, actor, action_key, moves)
+            state, info = state._replace(anchor=anchor), info | further
         if state.average is not None:
             rate = self.config.actor_average
             newest = with_eyes(actor, state.critic)

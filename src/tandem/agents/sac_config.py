@@ -60,6 +60,16 @@ class SACConfig:
     hil-serl)."""
     imitation_steps: int = 10_000
     """Both weights decay linearly to 0 over this many learner steps; after that only returns count (not in hil-serl)."""
+    anchor: bool = False
+    """Imitate people only where they are consistent, with a weight that is learned for each state; `imitation` must be above 0, and how far
+    above plays no part (docs/when-to-help.md; not in hil-serl)."""
+    blame: Literal["none", "penalty", "critics"] = "none"
+    """What the steps before a person takes over lose in their targets: nothing; a penalty on the last of them; or as much as the critics
+    still prefer what the policy would do there to what the person did (docs/when-to-help.md; not in hil-serl)."""
+    blame_size: float = 0.05
+    """The penalty, or the most that a step loses, in units of the reward (not in hil-serl)."""
+    blame_steps: int = 5
+    """Steps before a take-over that lose something, with blame `critics` (not in hil-serl)."""
     actor_average: float = 0.0
     """Rate of a moving average of the actor, which acts and is evaluated in its place. 0: the newest actor (not in hil-serl)."""
     grasp_penalty: float = 0.02
@@ -94,6 +104,8 @@ class SACConfig:
             ("weight_decay", 0.0, np.inf),
             ("imitation", 0.0, np.inf),
             ("imitation_steps", 1, np.inf),
+            ("blame_size", 0.0, np.inf),
+            ("blame_steps", 2, np.inf),
             ("grasp_penalty", 0.0, np.inf),
             ("grasp_ensemble_size", 1, np.inf),
             ("grasp_doubt", 0.0, np.inf),
@@ -108,6 +120,13 @@ class SACConfig:
             raise ConfigError(f"hidden must list the units of at least one layer, got {self.hidden}")
         if self.activation not in ACTIVATIONS:
             raise ConfigError(f"activation must be one of {', '.join(ACTIVATIONS)}, got '{self.activation}'")
+        if self.anchor and not self.imitation:
+            raise ConfigError("anchor is on, but imitation is 0: nobody would be imitated. Set imitation to 1, or anchor to False.")
+
+    @property
+    def blamed_steps(self) -> int:
+        """Steps before a take-over that lose something."""
+        return {"none": 0, "penalty": 1, "critics": self.blame_steps}[self.blame]
 
 
 RLPD_PUBLISHED = dataclasses.replace(

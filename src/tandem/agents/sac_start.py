@@ -22,6 +22,7 @@ from tandem.networks.mlp import Ensemble, TanhGaussian
 from tandem.types import Spec
 
 if TYPE_CHECKING:
+    from tandem.agents.anchoring import Anchor
     from tandem.networks.heads import Cameras, Seeing
 
 SHOWN = 2
@@ -37,15 +38,30 @@ def agent_for(config: SACConfig, spec: Spec) -> SAC:
         from tandem.networks.heads import head_input  # only those with cameras need it
 
         cameras = tuple((name, head_input(shape)) for name, shape in seen.items())
+    seen_by_all, axes = seen_numbers(numbers, cameras), spec.action_dim - int(layout.is_discrete.sum())
+    anchor = _anchor(config, seen_by_all, axes) if config.anchor else None
     if layout.all_continuous:
-        return SAC(config, numbers, spec.action_dim, spec.return_range, cameras=cameras)
+        return SAC(config, numbers, axes, _range(config, spec), cameras=cameras, anchor=anchor)
     from tandem.agents.grasp import GraspCritic
 
     columns = tuple(np.flatnonzero(layout.is_discrete).tolist())
     sizes = tuple(int(layout.high[column]) + 1 for column in columns)
     rest = int(np.ravel_multi_index(tuple(layout.rest[list(columns)].astype(int)), sizes))
-    grasp = GraspCritic(config, seen_numbers(numbers, cameras), columns, sizes, rest, spec.return_range)
-    return SAC(config, numbers, spec.action_dim - len(columns), spec.return_range, grasp, cameras)
+    grasp = GraspCritic(config, seen_by_all, columns, sizes, rest, spec.return_range)
+    return SAC(config, numbers, axes, _range(config, spec), grasp, cameras, anchor)
+
+
+def _anchor(config: SACConfig, observation_dim: int, axes: int) -> Anchor:
+    from tandem.agents.anchoring import Anchor  # only those that are anchored need it
+
+    return Anchor(config, observation_dim, axes)
+
+
+def _range(config: SACConfig, spec: Spec) -> tuple[float, float] | None:
+    """Returns that are possible. Blame may make them lower than the task's; a penalty counts once for each take-over."""
+    if spec.return_range is None or config.blame == "none":
+        return spec.return_range
+    return spec.return_range[0] - config.blame_size, spec.return_range[1]
 
 
 def with_policy(agent: SAC, state: SACState, parameters: Mapping[str, np.ndarray]) -> SACState:

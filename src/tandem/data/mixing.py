@@ -24,12 +24,12 @@ while the replay holds 256.)
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from tandem.data.replay import Replay, Returns
-from tandem.types import Batch, Transition
+from tandem.types import Batch, Blamed, Transition
 
 ReturnBound = Literal["off", "demos", "all"]
 DEMO_SHARE = 0.5
@@ -109,13 +109,10 @@ class Mixture:
         return rows if self.recorded else min(rows, len(self.demos))
 
 
-def _side_by_side(left: Batch, right: Batch) -> Batch:
-    def joined(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        return np.concatenate((one, other), axis=1)
-
-    columns = {name: getattr(left, name) for name in Batch._fields if name not in ("raw", "next_raw")}
-    return Batch(
-        **{name: None if column is None else joined(column, getattr(right, name)) for name, column in columns.items()},
-        raw={name: joined(array, right.raw[name]) for name, array in left.raw.items()},
-        next_raw={name: joined(array, right.next_raw[name]) for name, array in left.next_raw.items()},
-    )
+def _side_by_side(left: Any, right: Any) -> Any:
+    """Two batches as one: every array of the one before that of the other."""
+    if isinstance(left, dict):
+        return {name: _side_by_side(array, right[name]) for name, array in left.items()}
+    if isinstance(left, Batch | Blamed):
+        return type(left)(*map(_side_by_side, left, right))
+    return None if left is None else np.concatenate((left, right), axis=1)

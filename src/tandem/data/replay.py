@@ -32,6 +32,7 @@ from tandem.layouts import ActionLayout, Layout
 from tandem.types import Batch, Spec, Transition
 
 if TYPE_CHECKING:
+    from tandem.data.blame import BlameRows
     from tandem.data.decisions import DecisionRows
     from tandem.data.frames import FrameStore
 
@@ -80,6 +81,8 @@ class Replay:
             from tandem.data.decisions import DecisionRows  # only policies that decide more rarely need it
 
             self._decided = DecisionRows(decisions, spec, capacity, sliding)
+        self.blame: BlameRows | None = None
+        """Which rows came just before a take-over; None where that plays no part."""
         self._switches = None if ActionLayout.of(spec).all_continuous else np.zeros((2, capacity), np.float32)
         """How often each row tells a discrete part something new, and the discounted sum of that to the end of its episode."""
 
@@ -108,6 +111,8 @@ class Replay:
             self._next[before] = row
         if self._decided is not None:
             self._decided.insert(transition, row, before)
+        if self.blame is not None:
+            self.blame.insert(transition, row, self._running.get(episode, ()) if before is not None else (), self._corrected)
         self._running.setdefault(episode, []).append(row)
         self.inserted += 1
 
@@ -176,6 +181,8 @@ class Replay:
         self._running = {episode: rows[rows >= 0].tolist() for episode, rows in running.items() if (rows >= 0).any()}
         if self._decided is not None:
             self._decided.begins[: len(kept)] = moved[self._decided.begins[: len(kept)]]
+        if self.blame is not None:
+            self.blame.move(moved, len(kept))
 
     def _places(self, ages: np.ndarray) -> np.ndarray:
         """Where in the arrays the rows of these ages are."""
@@ -187,6 +194,7 @@ class Replay:
         further = [*(() if self._switches is None else self._switches)]
         if self._frames is not None:
             further += [self._frames.seen, self._frames.next_seen]
+        further += [] if self.blame is None else self.blame.columns()
         return [*transition, *links, *further, *(() if self._decided is None else self._decided.columns())]
 
     def sample(self, rng: np.random.Generator, shape: int | tuple[int, ...]) -> Batch:
@@ -209,6 +217,7 @@ class Replay:
             ahead = lasted + (self.n_step - 1) * self._decided.decisions.steps
         rewards, discounts, last = self._look_ahead(places, self._rewards, ahead)
         switches = None if self._switches is None else self._look_ahead(places, self._switches[0], ahead)[0]
+        blame = None if self.blame is None else self._look_ahead(places, self.blame.weights, ahead)[0]
         return Batch(
             observations=self._observations.take(places, axis=0),
             actions=self._actions.take(places, axis=0) if actions is None else actions,
@@ -219,6 +228,9 @@ class Replay:
             bounds=self._returns.take(places),
             switches=switches,
             switches_ahead=None if self._switches is None else self._switches[1].take(places),
+            blamed=None
+            if self.blame is None
+            else self.blame.drawn(self._places(ages), blame, self._observations, self._actions, self._frames),
             raw={} if self._frames is None else self._frames.take(self._frames.seen.take(places)),
             next_raw={} if self._frames is None else self._frames.take(self._frames.next_seen.take(last)),
         )

@@ -18,6 +18,7 @@ import numpy as np
 
 from tandem.agents.sac import SAC, SACConfig
 from tandem.agents.sac_start import shown_critics, with_policy
+from tandem.data.blame import BlameRows
 from tandem.data.mixing import Imitation, Mixture, store
 from tandem.data.replay import Replay, Returns
 from tandem.errors import StorageFull
@@ -64,6 +65,9 @@ class Learner:
         ahead, discount = int(agent.config.n_step), float(agent.config.discount)
         self.online = Replay(spec, config.replay_buffer_capacity, ahead, discount, config.decisions)
         self.demos = Replay(spec, max(config.replay_buffer_capacity, len(demos)), ahead, discount, config.decisions, sliding=True)
+        if config.agent.blamed_steps:
+            for replay in (self.online, self.demos):
+                replay.blame = BlameRows(replay.capacity, config.agent.blamed_steps)
         self._returns = Returns(discount, ActionLayout.of(spec))
         for number, step in enumerate(demos, start=-len(demos)):  # steps of the run count from 0
             self.demos.insert(step, number, self._returns.switches(step))

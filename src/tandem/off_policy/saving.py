@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tandem.acting.actor import Actor
+from tandem.acting.actor_state import actor_state, restore_actor
 from tandem.data.journal import Journal
 from tandem.off_policy.learner import Learner
 from tandem.off_policy.trainer import Trainer
@@ -43,7 +44,7 @@ def save(trainer: Trainer, actor: dict[str, Any] | None = None) -> Path:
 def save_with_actor(trainer: Trainer, actor: Actor, journal: Journal) -> Path:
     """A checkpoint with the actor of this thread. It counts on the steps before it: they go to the disk first."""
     journal.flush()
-    return save(trainer, actor.state())
+    return save(trainer, actor_state(actor))
 
 
 def restore(trainer: Trainer, checkpoint: Checkpoint, journal: Journal) -> None:
@@ -77,7 +78,7 @@ def restore_with_actor(trainer: Trainer, actor: Actor, journal: Journal) -> None
         actor.steps = trainer.learner.received
         actor.begin()
     else:
-        actor.restore(saved)
+        restore_actor(actor, saved)
 
 
 def bookmark(saved: int, last: int, say: Callable[[str], None]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,12 +38,25 @@ if TYPE_CHECKING:
     from tandem.acting.demo_starts import DemoStarts
     from tandem.networks.encoders.encoder import Encoder
 
+Turns = Callable[[Trainer, Actor, Journal], str]
+"""Trains until something ends it, and says what."""
+
 
 @private_files()
 def train(
-    config: TrainConfig, path: Path, display: Display, *, resume: bool = False, init_from: Path | None = None, watch: Watch | None = None
+    config: TrainConfig,
+    path: Path,
+    display: Display,
+    *,
+    resume: bool = False,
+    init_from: Path | None = None,
+    watch: Watch | None = None,
+    turns: Turns | None = None,
 ) -> dict[str, Any]:
-    """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder."""
+    """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder.
+
+    `turns` is the loop, for benchmarks that have rules of their own about when to look and to stop; None: `take_turns`.
+    """
     env, encoder = make_env(config.task, config.num_envs), None
     rule, judged = (RunFolder(path).rule(), env.spec) if resume else judged_by(config.reward_source, env.spec)
     if sees(env.spec):
@@ -89,7 +103,7 @@ def train(
             _begin(trainer, actor, start)
         with interruptible(trainer):
             try:
-                reason = take_turns(trainer, actor, journal)
+                reason = (turns or take_turns)(trainer, actor, journal)
             finally:
                 trainer.write_row()
         save_with_actor(trainer, actor, journal)
