@@ -6,7 +6,6 @@ Used for rows of the journal and for frames of the link, so that a step is encod
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -133,8 +132,8 @@ def unpack_transition(data: bytes, source: str, seq: int) -> Transition:
     # A step has three maps and no list; a hostile one of a million empty ones would take a hundred times its size in memory.
     count = _Count(16)
     record = unpack(data, max_array_len=1000, max_map_len=1000, object_hook=count, list_hook=count)
-    if not isinstance(record, Mapping) or record.keys() - {"tag"} != set(_FIELDS):
-        found = ", ".join(sorted(record)) if isinstance(record, Mapping) else type(record).__name__
+    if not isinstance(record, dict) or record.keys() - {"tag"} != set(_FIELDS):
+        found = ", ".join(sorted(record)) if isinstance(record, dict) else type(record).__name__
         raise CodecError(f"not a transition: fields {found:.200}")
     for name in ("observation", "next_observation"):
         entries = record[name]

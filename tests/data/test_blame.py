@@ -7,7 +7,7 @@ from data_samples import SPEC, transition
 from tandem.data.blame import BlameRows
 from tandem.data.mixing import Mixture, store
 from tandem.data.replay import Replay, Returns
-from tandem.types import Transition
+from tandem.types import Blamed, Transition
 
 
 def steps(who: str, tag: str = "", episode: int = 0) -> list[Transition]:
@@ -27,16 +27,22 @@ def steps(who: str, tag: str = "", episode: int = 0) -> list[Transition]:
     ]
 
 
-def replay(blamed: int, *episodes: list[Transition], n_step: int = 1, discount: float = 1.0) -> Replay:
+def replay(back: int, *episodes: list[Transition], n_step: int = 1, discount: float = 1.0) -> Replay:
     made = Replay(SPEC, 50, n_step, discount)
-    made.blame = BlameRows(50, blamed)
+    made.blame = BlameRows(50, back)
     for episode in episodes:
         made.extend(episode)
     return made
 
 
+def blamed(made: Replay, *rows: int) -> Blamed:
+    found = made.rows(np.array(rows)).blamed
+    assert found is not None
+    return found
+
+
 def weights(made: Replay) -> list[float]:
-    return [round(float(weight), 3) for weight in made.rows(np.arange(len(made))).blamed.weights]
+    return [round(float(weight), 3) for weight in blamed(made, *range(len(made))).weights]
 
 
 def test_the_policys_steps_before_a_take_over_are_blamed_less_the_longer_ago_they_are() -> None:
@@ -63,10 +69,10 @@ def test_a_take_over_just_because_blames_nothing_also_when_that_is_said_late() -
 
 def test_a_batch_shows_where_and_how_the_person_took_over() -> None:
     made = replay(2, steps("ppphhp"))
-    blamed = made.rows(np.array([1, 2, 5])).blamed
+    found = blamed(made, 1, 2, 5)
     # of rows 1 and 2 the take-over in row 3; row 5 stands for itself
-    np.testing.assert_allclose(blamed.actions[:, 0], [0.3, 0.3, 0.5])
-    np.testing.assert_array_equal(blamed.observations, made.rows(np.array([3, 3, 5])).observations)
+    np.testing.assert_allclose(found.actions[:, 0], [0.3, 0.3, 0.5])
+    np.testing.assert_array_equal(found.observations, made.rows(np.array([3, 3, 5])).observations)
 
 
 def test_a_penalty_is_summed_and_discounted_as_a_reward_is() -> None:
@@ -79,7 +85,7 @@ def test_blame_moves_with_its_rows_when_an_episode_is_thrown_away() -> None:
     made = replay(2, steps("ppph"), steps("pph", episode=1))
     made.forget([("robot", 0)])
     assert weights(made) == [0.223, 1, 0]
-    np.testing.assert_allclose(made.rows(np.array([0, 1])).blamed.actions[:, 0], [0.2, 0.2])
+    np.testing.assert_allclose(blamed(made, 0, 1).actions[:, 0], [0.2, 0.2])
 
 
 def test_a_row_that_is_written_over_is_blamed_no_more() -> None:
@@ -104,7 +110,7 @@ def test_demonstrations_and_own_steps_are_side_by_side_in_a_batch() -> None:
     assert plain.sample(np.random.default_rng(0), 1).blamed is None
 
 
-@pytest.mark.parametrize("blamed", [1, 5])
-def test_the_same_steps_give_the_same_blame_after_a_resume(blamed: int) -> None:
+@pytest.mark.parametrize("back", [1, 5])
+def test_every_episode_is_blamed_for_itself(back: int) -> None:
     episodes = [steps("ppphhpph", episode=number) for number in range(3)]
-    assert weights(replay(blamed, *episodes)) == 3 * weights(replay(blamed, episodes[0]))
+    assert weights(replay(back, *episodes)) == 3 * weights(replay(back, episodes[0]))

@@ -71,8 +71,9 @@ class Person(eqx.Module):
 
     def __call__(self, s: Array) -> tuple[Array, Array]:
         """Mean in (-1, 1) and standard deviation, `(batch, action_dim)` each."""
-        h = self.trunk(s)
-        return jnp.tanh(self.mean(h)), jnp.exp(jnp.clip(self.log_std(h), *np.log(STD_RANGE)))
+        h, (low, high) = self.trunk(s), np.log(STD_RANGE)
+        # bounded smoothly: beyond a clip there is no slope, and a std that was once too large would stay so
+        return jnp.tanh(self.mean(h)), jnp.exp(low + (high - low) * jax.nn.sigmoid(self.log_std(h)))
 
 
 class AnchorState(NamedTuple):
@@ -120,7 +121,12 @@ class Anchor:
     ) -> tuple[AnchorState, Info]:
         """The model of people on the rows that are theirs (`weights` above 0), then the multiplier on all rows while the actor moves."""
         theirs = (weights > 0).astype(s.dtype)
-        likelihood, gradient = jax.value_and_grad(lambda person: person_loss(*person(s), shown, theirs))(state.person)
+
+        def unlikeliness(person: Person) -> Array:
+            mean, std = person(s)
+            return person_loss(mean, std, shown, theirs)
+
+        unlikely, gradient = jax.value_and_grad(unlikeliness)(state.person)
         person, person_optimiser = self._adam.step(state.person, state.person_optimiser, gradient, jnp.isfinite(norm(gradient)))
         mean, std = person(s)
         d = distance(mean, actor.sample(s, key)[0])
@@ -132,5 +138,5 @@ class Anchor:
         (_, multiplier), gradient = jax.value_and_grad(loss, has_aux=True)(state.multiplier)
         accept = jnp.isfinite(norm(gradient)) & moves
         network, optimiser = self._slow_adam.step(state.multiplier, state.multiplier_optimiser, gradient, accept)
-        info = {"anchor/person_loss": likelihood, "anchor/distance": d.mean(), "anchor/multiplier": multiplier.mean()}
+        info = {"anchor/person_loss": unlikely, "anchor/distance": d.mean(), "anchor/multiplier": multiplier.mean()}
         return AnchorState(person, network, person_optimiser, optimiser), info
