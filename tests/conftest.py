@@ -112,6 +112,7 @@ SLOW = (
     "rewards/test_runs.py",
     "programs/test_limits.py",
     # a browser, or drawing
+    "dashboard/test_page_asking.py",
     "dashboard/test_page_live.py",
     "dashboard/test_page_recording.py",
     "dashboard/test_page_rewards.py",

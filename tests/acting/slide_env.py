@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
 from tandem.envs.foreign import GymnasiumEnv
 from tandem.types import PolicySnapshot
@@ -23,7 +24,7 @@ class Slide(gymnasium.Env):
     def __init__(self, ditch: float = 2.0) -> None:
         self.ditch, self.x, self.count, self.moves, self.halts = ditch, 0.0, 0, 0, 0
         self.episode = -1
-        self.spec = gymnasium.envs.registration.EnvSpec("Slide-v0", max_episode_steps=LENGTH)
+        self.spec = EnvSpec("Slide-v0", max_episode_steps=LENGTH)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)

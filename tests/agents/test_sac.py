@@ -11,8 +11,10 @@ import pytest
 from tandem.agents.losses import positive
 from tandem.agents.sac import SAC, SACState
 from tandem.agents.sac_config import RLPD_PUBLISHED, SACConfig
-from tandem.agents.sac_start import with_policy
+from tandem.agents.sac_start import shown_critics, with_policy
 from tandem.errors import ConfigError, FileUnreadable
+from tandem.networks.mlp import Ensemble
+from tandem.networks.numpy_critic import ACTIVATION_NAMES, NumpyCritics
 from tandem.networks.numpy_policy import NumpyPolicy
 from tests.agents.sac_samples import AGENT, CONFIG, batch_of, update_critics
 
@@ -172,6 +174,18 @@ def test_a_policy_can_be_loaded_and_acts_the_same() -> None:
     x = np.random.default_rng(0).standard_normal((8, 5), dtype=np.float32)
     np.testing.assert_array_equal(NumpyPolicy(AGENT.policy_parameters(state)).mode(x), NumpyPolicy(donor).mode(x))
     assert changed(AGENT.arrays(AGENT.init(0)), AGENT.arrays(state)) == {"actor"}
+
+
+def test_a_policy_may_carry_two_critics_which_say_what_they_say_to_the_learner() -> None:
+    state = AGENT.init(5)
+    assert isinstance(state.critic, Ensemble)
+    carrying = AGENT.exploring_parameters(state) | shown_critics(state.critic)
+    random = np.random.default_rng(0)
+    x, a = random.standard_normal((8, 5), dtype=np.float32), random.uniform(-1, 1, (8, 2)).astype(np.float32)
+    shown = NumpyCritics(carrying, ACTIVATION_NAMES[int(carrying["activation"])])(x, a)
+    np.testing.assert_allclose(shown, state.critic(np.concatenate([x, a], axis=1))[:2], rtol=1e-4, atol=1e-5)
+    again = with_policy(AGENT, AGENT.init(0), carrying)
+    assert changed(AGENT.arrays(AGENT.init(0)), AGENT.arrays(again)) == {"actor"}, "a run that starts from it has critics of its own"
 
 
 def test_a_policy_of_another_size_or_activation_is_refused() -> None:

@@ -13,13 +13,13 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "link.md"
 
 def test_who_receives_which_command() -> None:
     assert set(TRAINER_COMMANDS) == {"pause", "resume", "checkpoint", "evaluate", "stop"}
-    assert set(ACTOR_COMMANDS) == {"pause", "resume", "take_over", "release", "label", "record", "stop", "watch"}
+    assert set(ACTOR_COMMANDS) == {"pause", "resume", "take_over", "release", "tag", "label", "record", "stop", "watch"}
     assert set(TRAINER_COMMANDS) | set(ACTOR_COMMANDS) == set(COMMANDS), "a command that nobody receives"
 
 
 def test_a_page_gives_no_command_that_the_hub_must_send_itself() -> None:
     """Taking over and watching go through `RemoteControl`, which knows who has control."""
-    assert set(PAGE_ROBOT_COMMANDS) == {"pause", "resume", "label", "record", "stop"}
+    assert set(PAGE_ROBOT_COMMANDS) == {"pause", "resume", "tag", "label", "record", "stop"}
     assert set(PAGE_RUN_COMMANDS) == set(TRAINER_COMMANDS)
 
 

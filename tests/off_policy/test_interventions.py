@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tandem.acting.policy import load_policy
 from tandem.agents.sac_config import SACConfig
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
@@ -14,6 +15,7 @@ from tandem.envs.registry import make_env, make_expert, spec_for
 from tandem.errors import ConfigError
 from tandem.link.inproc import InprocLink
 from tandem.link.messages import EpisodeEnd
+from tandem.networks.numpy_critic import CRITICS
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.saving import restore, save
 from tandem.off_policy.sync import train
@@ -66,6 +68,22 @@ def test_corrections_are_flagged_stored_and_demonstrations_from_then_on(demos: P
     told = {name.rsplit("/", 1)[1]: value for name, value in row.items() if name.startswith("environment/episode/")}
     assert told["success_alone"] + told["success_helped"] == pytest.approx(told["success"])
     assert 0 < told["intervention_share"] < 1 and told["intervention_count"] > 0
+
+
+def test_a_stand_in_who_comes_when_asked_helps_a_run_that_notices_and_a_resume_goes_on_exactly(tmp_path: Path) -> None:
+    asked = replace(SMALL, operator="person:scripted:asked", max_steps=120)
+    noticing = replace(asked, notice=True)
+    for name, config in (("deaf", asked), ("whole", noticing)):
+        train(config, tmp_path / name, Display("quiet"))
+    train(replace(noticing, max_steps=70), tmp_path / "parts", Display("quiet"))
+    train(noticing, tmp_path / "parts", Display("quiet"), resume=True)
+    deaf, whole, parts = (
+        [(step.action.tobytes(), step.intervened, step.tag) for step in stored(tmp_path / name)] for name in ("deaf", "whole", "parts")
+    )
+    assert not any(intervened for _, intervened, _ in deaf), "a robot that never asks is never helped"
+    assert any(intervened for _, intervened, _ in whole) and whole == parts
+    carried = [load_policy(tmp_path / name, "last")[0].parameters for name in ("deaf", "whole")]
+    assert CRITICS not in carried[0] and carried[1][CRITICS].shape == (2, 1)
 
 
 def test_batches_say_which_actions_were_put_in_the_place_of_a_policys(demos: Path, tmp_path: Path) -> None:

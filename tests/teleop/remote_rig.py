@@ -47,13 +47,23 @@ def steady_policy(spec: Spec, version: int = 1, action: float = STEADY) -> Polic
 class Rig:
     """A run of a task with its hub, a trainer's end and one actor. The trainer allows any number of steps."""
 
-    def __init__(self, folder: Path, task: str = "reach", settings: dict[str, Any] | None = None, rule: bytes = b"", **actor: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        task: str = "reach",
+        settings: dict[str, Any] | None = None,
+        rule: bytes = b"",
+        config: dict[str, Any] | None = None,
+        prepare: Callable[[Hub], None] = lambda hub: None,
+        **actor: Any,
+    ) -> None:
         self.spec = spec_of(task)
         self.run = folder / "run"
         self.run.mkdir(parents=True)
-        described = {"task": task, "spec": self.spec.to_json(), "spec_hash": self.spec.hash, "config": {}}
+        described = {"task": task, "spec": self.spec.to_json(), "spec_hash": self.spec.hash, "config": config or {}}
         (self.run / "config.json").write_text(json.dumps(described))
         self.hub = Hub(self.run, HubConfig(actor_settings=settings or {}, rule=rule))
+        prepare(self.hub)
         self._hub_thread = threading.Thread(target=self.hub.serve, daemon=True)
         self._hub_thread.start()
         wait_for(lambda: (self.run / "hub.json").exists(), what="the hub to listen")

@@ -49,7 +49,7 @@ class Usual:
     low: float
     high: float
     """The value at the start and at the end of one."""
-    most: tuple[float, float, float, float]
+    most: tuple[float, ...]
     """How much of each sign is too much, in the order of `SIGNS`."""
 
     @property
@@ -101,7 +101,7 @@ def usual_of(successes: Sequence[Sequence[float]], window: int) -> Usual | None:
         return None
     low = float(np.median([values[0] for values in successes]))
     high = float(np.median([values[-1] for values in successes]))
-    rise = Usual(low, high, (0.0,) * 4).rise
+    rise = Usual(low, high, ()).rise
     worst = np.array([signs_along(values, rise, window).max(axis=1) for values in successes])
     most = MARGIN * np.maximum(np.quantile(worst, USUAL, axis=0), [1.0, rise, rise, 1.0])
     return Usual(low, high, tuple(most.tolist()))

@@ -51,7 +51,7 @@ class Series:
 
     def __init__(self, path: Path, max_points: int = MAX_POINTS) -> None:
         self._tail, self._max = Tail(path), max_points
-        self._points: list[Point] = []
+        self.points: list[Point] = []
         self._stride = 1
         self.names: list[str] = []
         """In the order in which they first appeared."""
@@ -73,17 +73,17 @@ class Series:
                 if name not in self.last:
                     self.names.append(name)
                 self.last[name] = float(value)
-        if not self._points or self._points[-1].rows >= self._stride:
-            self._points.append(Point())
-        self._points[-1].add(row)
-        self._changed = min(self._changed, len(self._points) - 1)
-        if len(self._points) > self._max:
+        if not self.points or self.points[-1].rows >= self._stride:
+            self.points.append(Point())
+        self.points[-1].add(row)
+        self._changed = min(self._changed, len(self.points) - 1)
+        if len(self.points) > self._max:
             self._halve()
 
     def _halve(self) -> None:
-        for early, late in zip(self._points[::2], self._points[1::2], strict=False):
+        for early, late in zip(self.points[::2], self.points[1::2], strict=False):
             early.join(late)
-        self._points = self._points[::2]
+        self.points = self.points[::2]
         self._stride *= 2
         self._changed = 0
 
@@ -93,19 +93,28 @@ class Series:
 
     def new_points(self) -> dict[str, Any] | None:
         """The points that changed since the last call; None if none did. The last point may still change."""
-        if self._changed >= len(self._points):
+        if self._changed >= len(self.points):
             return None
         points = self._from(self._changed)
-        self._changed = len(self._points)
+        self._changed = len(self.points)
         return points
 
     def _from(self, start: int) -> dict[str, Any]:
-        rows = [[*(_short(x) for x in point.at), *(_short(point.value(name)) for name in self.names)] for point in self._points[start:]]
+        rows = [[*(_short(x) for x in point.at), *(_short(point.value(name)) for name in self.names)] for point in self.points[start:]]
         return {"from": start, "columns": [*AXES, *self.names], "rows": rows}
+
+    def at(self, axis: str) -> float | None:
+        """Where the newest point lies; None before the first."""
+        return self.points[-1].at[AXES.index(axis)] if self.points else None
+
+    def before(self, name: str, actor_step: float) -> float | None:
+        """The last value of a metric up to this actor step; None if there is none."""
+        earlier = (point.value(name) for point in reversed(self.points) if point.at[1] <= actor_step)
+        return next((value for value in earlier if value is not None), None)
 
     def mean(self, name: str, start: float, end: float) -> float | None:
         """The mean of a metric over a part of the run, from `start` to `end` in [0, 1]; None if it was not logged there."""
-        chosen = self._points[int(start * len(self._points)) : max(1, int(end * len(self._points)))]
+        chosen = self.points[int(start * len(self.points)) : max(1, int(end * len(self.points)))]
         values = [value for point in chosen if (value := point.value(name)) is not None]
         return sum(values) / len(values) if values else None
 

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tandem.dashboard.advice import advise, clock_words, figures, reference
+from tandem.dashboard.help_worth import disagreement, phases, worth
 from tandem.dashboard.open_page import OpenPage, as_frame, as_json
 from tandem.dashboard.page_input import PageInput, mapping_for_page
 from tandem.dashboard.plots import in_iterations, plots
@@ -181,6 +182,7 @@ class Pages:
             "live": self._source.remote is not None,
             "episodes": self._folder.journal.exists(),
             "ppo": in_iterations(info.kind),
+            "notice": bool(info.settings.get("notice")),
             "plots": plots(info.kind),
             "mapping": None if self._mapping is None else mapping_for_page(self._mapping),
             "record_phases": dict(RECORD_PHASES),
@@ -311,7 +313,10 @@ class Pages:
         if every:
             advice = advise(seen)
             state["advice"] = {"phase": advice.phase, "do": advice.do, "because": advice.because}
-            state["reference"] = {"rows": reference(seen.clocks, every)}
+            measured = phases(self._series)
+            rows = [{**row, "measured": str(phase)} for row, phase in zip(reference(seen.clocks, every), measured, strict=True)]
+            state["reference"] = {"rows": rows, "note": disagreement(measured)}
+            state["help"] = {"facts": worth(self._series, list(self._recent))}
         if remote is not None:
             state["control"] = {source: _control(remote, source) for source in remote.actors()}
         return state

@@ -141,6 +141,7 @@ class EpisodeLog:
             "environment/episode/intervention_count": self._mean("interventions"),
             "environment/episode/intervention_steps": self._mean("intervention_steps"),
             "environment/episode/intervention_share": sum(episode.intervention_steps for episode in self._recent) / steps,
+            "environment/episode/help_share": sum(episode.intervention_steps > 0 for episode in self._recent) / len(self._recent),
             "environment/episode/success_alone": self.alone,
             "environment/episode/success_helped": self.helped,
         }

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tandem.errors import ConfigError, DeviceError, DeviceLost
+from tandem.teleop.ask import TAGS
 from tandem.teleop.mapping import Mapping
 from tandem.teleop.steering import LOST_S, Reading
 
@@ -28,6 +29,7 @@ _COMMANDS: dict[str, tuple[str, dict[str, Any]]] = {
     "discard": ("record", {"what": "discard"}),
     "pause": ("pause", {}),
     "stop": ("stop", {"stay": True}),
+    **{why: ("tag", {"why": why}) for why in TAGS},
 }
 """The command of each button, as a page would send it."""
 _STANDARD_BUTTONS = (0, 1, 2, 3, 9, 10, None, None, 4, 6, 7, 8, 11, 12, 13, 14, 5)

@@ -16,10 +16,11 @@ import numpy as np
 
 from tandem.errors import ConfigError
 from tandem.files import read_toml
+from tandem.teleop.ask import TAGS
 from tandem.teleop.axes import AXES
 
 DEFAULT = Path(__file__).with_name("mapping.toml")
-COMMANDS = ("take", "success", "failure", "discard", "pause", "stop")
+COMMANDS = ("take", "success", "failure", "discard", "pause", "stop", *TAGS)
 """Commands that a key or a button can give besides motion."""
 _INPUTS = ("keys", "pad_axes", "pad_buttons", "spacemouse", "spacemouse_buttons")
 _OPTIONAL = "spacemouse_buttons"

@@ -1,4 +1,6 @@
 // The page: shows what the hub sends, and sends what the operator does.
+import { AskBanner, TAGS } from "./asking.js";
+import { Band } from "./band.js";
 import { OperatorInput, keyName } from "./control.js";
 import { Episodes } from "./episodes.js";
 import { Curves, duration, short } from "./plots.js";
@@ -32,6 +34,12 @@ class Page {
     this.input.changed = () => this.showHand();
     this.input.turn = () => (this.asSeen && this.robot ? 90 * Math.round(this.robot.azimuth / 90) : null);
     this.asSeen = localStorage.getItem("tandem-as-seen") !== "no";
+    this.band = new Band($("band"));
+    this.banner = new AskBanner({
+      choose: (source) => { if (source !== this.source) { this.choose(source); $("actor").value = source; } this.tab("run"); },
+      help: () => this.ask("take"),
+      dismiss: () => this.command({ do: "robot", command: "resume" }),
+    });
     this.buttons();
     this.theme();
     this.connect();
@@ -126,6 +134,7 @@ class Page {
     $("drive").hidden = $("mapping").hidden = $("axes").hidden = $("observed").hidden = $("run-card").hidden = !hello.live;
     $("tab-episodes").hidden = !hello.episodes;
     if (!hello.live && !this.opened) this.tab(hello.episodes && location.hash !== "#run" ? "episodes" : "run");
+    $("bell").hidden = !hello.live || !hello.notice;
     text("learner-name", hello.ppo ? "iterations" : "learner steps");
     text("over-learner", hello.ppo ? "iteration" : "learner step");
     this.opened = true;
@@ -234,6 +243,7 @@ class Page {
       make("span", "", success ? make("b", "", "success") : state === "running" ? "" : state),
       ...this.judgements(),
     );
+    this.band.add(this.view, this.helloMessage.spec.max_episode_steps);
     this.showAxes(action);
     this.showObservation();
     this.showWho();
@@ -279,7 +289,7 @@ class Page {
     if (!this.live) return ["OVER", "nobody", this.ending()];
     if (!known?.state) return ["NOBODY", "nobody", this.source ? "waiting for a view" : "no actor is connected"];
     const { state, who, holder } = known;
-    const notice = (known.notice ?? "").replace(/(the page )?'page-\w+'/g, "the page");
+    const notice = (known.notice ?? "").replace(/(the page )?'page-\w+'/g, "the page").replace(/asks for help: .*/, "it asks for help and waits for an answer");
     const recording = this.state.recording?.phase;
     if (recording && recording !== "recording" && ["paused", "running"].includes(state)) {
       const words = recording === "ready" ? "ready: press Start to record" : "keep, discard or redo?";
@@ -320,6 +330,8 @@ class Page {
     $("who-note").title = note;
     $("axes").style.setProperty("--tone", `var(--${{ halt: "halt", you: "you", other: "other", script: "script", policy: "policy" }[tone] ?? "nobody"})`);
     const known = this.view ?? this.state.control?.[this.source] ?? {};
+    $("why").hidden = $("touch").hidden = !mine;
+    if (!mine) this.tagged("");
     const stands = ["stopped", "holding", ...(this.state.recording ? [] : ["paused"])].includes(known.state);
     $("go").classList.toggle("on", stands);
     $("go").firstChild.textContent = stands ? "Continue " : "Pause ";
@@ -345,6 +357,7 @@ class Page {
     $("wrong").onclick = () => this.ask("wrong");
     $("success").onclick = () => this.ask("success");
     $("failure").onclick = () => this.ask("failure");
+    for (const button of document.querySelectorAll("[data-tag]")) button.onclick = () => this.ask(button.dataset.tag);
     for (const button of document.querySelectorAll("[data-record]")) button.onclick = () => this.record(button.dataset.record);
     for (const button of document.querySelectorAll("[data-run]")) button.onclick = () => this.command({ do: "run", command: button.dataset.run });
     $("stop-run").onclick = () => this.stopRun();
@@ -371,6 +384,7 @@ class Page {
   /** A command by key, gamepad button or click; the names are those of the mapping file. */
   ask(command) {
     const mine = this.input.holding;
+    if (TAGS.includes(command)) { this.tag(command); return; }
     const right = { take: "take_over", pause: "pause", success: "label", failure: "label", discard: "record", wrong: "record" }[command];
     if (right && this.refusal(right)) { this.notify(this.refusal(right)); return; }
     if (command === "take") this.take(!mine);
@@ -381,6 +395,17 @@ class Page {
     else if (command === "failure") this.label(false);
     else if (command === "discard") this.record("discard");
     else if (command === "wrong") this.command({ do: "robot", command: "record", detail: { what: "wrong", ...(this.rewarded === undefined ? {} : { episode: this.rewarded }) } });
+  }
+
+  /** Why the person took over: stored with the steps that they make from now on. */
+  tag(why) {
+    if (!this.input.holding) return;
+    this.command({ do: "robot", command: "tag", detail: { why } });
+    this.tagged(why);
+  }
+
+  tagged(why) {
+    for (const button of document.querySelectorAll("[data-tag]")) button.classList.toggle("chosen", button.dataset.tag === why);
   }
 
   take(wanted) {
@@ -507,6 +532,8 @@ class Page {
     this.words(state);
     this.advice(state);
     this.recording(state.recording);
+    this.worth(state.help);
+    this.banner.show(actors, this.source, this.input.holding);
     this.offer($("pause"), "pause", clocks.phase !== "paused");
     this.showWho();
   }
@@ -572,7 +599,15 @@ class Page {
     text("advice-do", advice.do);
     text("advice-because", advice.because.join(" · "));
     const rows = reference.rows;
-    table($("reference"), ["learner steps", "policies", "what to do"], rows.map((row) => [row.learner_steps, row.policies, row.do]), (i) => rows[i].here);
+    const heads = ["learner steps", "usually", "alone, here"];
+    table($("reference"), heads, rows.map((row) => [row.learner_steps, row.do, row.measured]), (i) => rows[i].here);
+    text("reference-note", reference.note ?? "");
+  }
+
+  /** What help is worth in this run, as measured. */
+  worth(help) {
+    $("worth").hidden = !help?.facts?.length;
+    $("worth-facts").replaceChildren(...(help?.facts ?? []).map((fact) => make("li", "", fact)));
   }
 
   recording(status) {
@@ -630,6 +665,7 @@ class Page {
       make("div", "", make("span", "", named(does)), make("span", "dim", `${device.replace("gamepad ", "")} ${input}`)));
     const turned = make("label", "", Object.assign(document.createElement("input"), { type: "checkbox", id: "as-seen", checked: this.asSeen }), "directions as seen from my viewpoint");
     turned.firstChild.onchange = (event) => { this.asSeen = event.target.checked; localStorage.setItem("tandem-as-seen", this.asSeen ? "yes" : "no"); };
+    $("touch").replaceChildren(...moving.filter((row) => row.does !== "fine").map((row) => this.fingerKey(row)));
     $("mapping-body").replaceChildren(
       make("div", "keys", ...this.pairs(moving)), turned,
       make("h3", "", "Commands"), make("div", "keys", ...asking.map((row) => make("div", "", make("span", "", named(row.does)), this.cap(row, mapping)))),
@@ -655,6 +691,14 @@ class Page {
     return cap;
   }
 
+  fingerKey({ input, does }) {
+    const words = FINGERS[does] ?? named(does), key = make("button", "keycap finger", words);
+    key.dataset.code = input;
+    key.setAttribute("aria-label", words);
+    this.pressable(key, input);
+    return key;
+  }
+
   /** A key on the page that can be held with a finger or the mouse. */
   pressable(cap, code) {
     cap.onpointerdown = (event) => { if (this.input.holding) { cap.setPointerCapture(event.pointerId); this.input.press(code); event.preventDefault(); } };
@@ -662,8 +706,9 @@ class Page {
   }
 }
 
-const DOES = { fine: "slowly (hold)", hold: "hold control", take: "take over / release", success: "success", failure: "failure", discard: "discard the episode", pause: "pause / continue", stop: "stop the robot" };
+const DOES = { fine: "slowly (hold)", hold: "hold control", take: "take over / release", success: "success", failure: "failure", discard: "discard the episode", pause: "pause / continue", stop: "stop the robot", ...Object.fromEntries(TAGS.map((why) => [why, `I took over: ${why}`])) };
 const AXES = { "+x": "forward", "-x": "back", "+y": "left", "-y": "right", "+z": "up", "-z": "down", "+yaw": "turn left", "-yaw": "right", "+pitch": "pitch +", "-pitch": "−", "+roll": "roll +", "-roll": "−", "+gripper": "open", "-gripper": "close" };
+const FINGERS = { "-yaw": "turn right", "-pitch": "pitch −", "-roll": "roll −" }; // alone, not in a pair
 const named = (does) => DOES[does] ?? AXES[does] ?? does;
 
 /** An event in one line. */
