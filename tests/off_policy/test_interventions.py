@@ -8,6 +8,7 @@ import pytest
 
 from tandem.acting.policy import load_policy
 from tandem.agents.sac_config import SACConfig
+from tandem.dashboard.episodes import Library
 from tandem.data.demos import load_demos
 from tandem.data.journal import Journal
 from tandem.data.mixing import Imitation, Mixture
@@ -82,6 +83,10 @@ def test_a_stand_in_who_comes_when_asked_helps_a_run_that_notices_and_a_resume_g
     )
     assert not any(intervened for _, intervened, _ in deaf), "a robot that never asks is never helped"
     assert any(intervened for _, intervened, _ in whole) and whole == parts
+    library = Library(tmp_path / "deaf", RunFolder.open(tmp_path / "deaf").info)
+    assert library.noticing()["episodes"] > 0, "the page says how well it would have done"
+    [episode] = library.episodes("journal", 0, 1)["episodes"]
+    assert len(library.episode("journal", episode["source"], episode["episode"])["values"]) == episode["steps"]
     carried = [load_policy(tmp_path / name, "last")[0].parameters for name in ("deaf", "whole")]
     assert CRITICS not in carried[0] and carried[1][CRITICS].shape == (2, 1)
 

@@ -1,4 +1,4 @@
-"""Getting out by itself: the robot goes back the way it came, a little beside it, and tries again.
+"""Getting out by itself: the robot goes back the way it came, not quite exactly, and tries again.
 
 An action is a small step of the command, so the way back is the last actions in reverse order and with the opposite sign. Grippers and
 other commands that stay are left as they are: what is held is not dropped. The steps are the robot's own: they pass the limits, a person
@@ -42,7 +42,7 @@ class Retrace:
         self._left = []
 
     def executed(self, action: np.ndarray) -> None:
-        """The action of the last step, whoever chose it."""
+        """The action of the last step, of the policy or of a person."""
         self._made.append(np.array(action, np.float32))
 
     def begin(self) -> bool:

@@ -1,7 +1,7 @@
 """A robot that helps itself: it notices that it is stuck, tries to get out once, and only then asks a person.
 
-An operator around the others, so it can do no more than a policy can: it puts its own proposal in the place of the policy's. Whoever holds
-the robot decides before that, the limits come after it, and a robot that stands still is not asked for an action at all.
+An operator around the others, so it can do no more than a policy can: it puts its own proposal in the place of the policy's. A person who
+holds the robot decides before that, the limits come after it, and a robot that stands still is not asked for an action at all.
 
     policy ──proposes──► SelfHelp ──proposes──► person or script ──decides──► limits ──► robot
                             │ stuck: the way back, once
@@ -62,7 +62,7 @@ class SelfHelp:
     """How often it went back."""
     _step: int = 0
     steps: int = 0
-    """Of all episodes."""
+    """Steps in all episodes together."""
     _look_at: int = 0
     """The step from which on it may be stuck again."""
     _alone: bool = True
@@ -194,7 +194,7 @@ def with_self_help(
     tell: Sequence[Tell] = (),
     clock: Callable[[], float] | None = None,
 ) -> list[SelfHelp]:
-    """Each operator with self-help around it. A robot asks the stand-in beside it, and the first one a person at a page or a device; the
+    """Each operator with self-help around it. A robot asks its stand-in, and the first one a person at a page or a device; the
     others ask nobody. `tell` hears what the first one asks. `clock`: None where time passes with the steps."""
     config, layout = config or AskingConfig(), ActionLayout.of(spec)
     helping = [

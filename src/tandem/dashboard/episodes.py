@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tandem.dashboard.episode_values import EpisodeValues
 from tandem.data.journal import Journal
 from tandem.errors import FileMissing
 from tandem.runs.folder import RunFolder, RunInfo
@@ -23,7 +24,8 @@ class Library:
     """The files of a run that hold episodes, each with a short name."""
 
     def __init__(self, run: Path, info: RunInfo) -> None:
-        self._journal = RunFolder(run).journal
+        self._run, self._info = RunFolder(run), info
+        self._journal = self._run.journal
         self._demos = [Path(path) for path in info.settings.get("demos", ())]
 
     def files(self) -> list[dict[str, Any]]:
@@ -48,7 +50,15 @@ class Library:
             steps = journal.episode(source, number)
             if not steps:
                 raise FileMissing(f"{journal.path} has no episode {number} of {source!r:.100}")
-            return {**_summary(steps), **_drawn(steps, journal.spec)}
+            known = EpisodeValues(self._run, self._info).along(steps) if name == "journal" else []
+            return {**_summary(steps), **_drawn(steps, journal.spec), "values": known}
+
+    def noticing(self) -> dict[str, Any]:
+        """How well noticing would have done on the newest episodes of the run; empty where nobody knows."""
+        if not self._journal.exists():
+            return {}
+        with Journal.open(self._journal) as journal:
+            return EpisodeValues(self._run, self._info).noticing(journal)
 
     def _open(self, name: str) -> Journal:
         paths = self._paths()

@@ -3,7 +3,7 @@
 Two windows of 20 episodes that share none are compared: the newest, and the one before it. What changed meanwhile need not come from the
 corrections alone, and 20 episodes say little: a change that chance explains is called that.
 
-The usual advice goes by the number of learner steps (0 to 200, 200 to 1,000, later). Beside it stands what this run measured in each of
+The usual advice goes by the number of learner steps (0 to 200, 200 to 1,000, later). Next to it stands what this run measured in each of
 these phases; where the two disagree, the measurement is believed.
 """
 
@@ -37,10 +37,10 @@ def worth(series: Series, events: Sequence[Mapping[str, Any]]) -> list[str]:
     helped, share, alone, with_help = (last.get(name) for name in (_HELP, _SHARE, _ALONE, _HELPED))
     if alone is None or with_help is None or share is None or helped is None:
         return []
-    facts = (
-        [*_with_and_without(alone, with_help, helped), f"you made {share:.0%} of the steps of the last {WINDOW} episodes"] if helped else []
-    )
-    return [*facts, *_changed(series, alone), *_asks(events)]
+    if not helped:
+        return _asks(events)
+    yours = f"you made {share:.0%} of the steps of the last {WINDOW} episodes"
+    return [_with_and_without(alone, with_help, helped), yours, *_changed(series, alone), *_asks(events)]
 
 
 def _with_and_without(alone: float, with_help: float, helped: float) -> str:

@@ -73,10 +73,14 @@ def _add_routes(app: FastAPI, pages: Pages, library: Library) -> None:
     async def episode(file: str, source: str, number: str) -> dict[str, Any]:
         return await _answer(library.episode, file, source, whole_number("number", number))
 
+    async def noticing() -> dict[str, Any]:
+        return await _answer(library.noticing)
+
     app.add_api_websocket_route("/page/socket", socket)
     app.add_api_route("/page/files", files)
     app.add_api_route("/page/episodes", episodes)
     app.add_api_route("/page/episode", episode)
+    app.add_api_route("/page/noticing", noticing)
     app.mount("/page/assets", UncachedFiles(directory=ASSETS))
 
 

@@ -90,8 +90,8 @@ class TrainConfig:
     """Who may take over the robots of the actors that are started with the run: browser (a page), none, person:scripted (a script that
     corrects with the task's expert), spacemouse, gamepad, or module:Class (your own, docs/demonstrations.md) (not in hil-serl)."""
     notice: bool = False
-    """Notice when a robot is stuck: it tries to get out by itself, and then asks a person for help (docs/when-to-help.md). The policies
-    carry two critics for it (not in hil-serl)."""
+    """Notice when a robot is stuck: it tries to get out by itself, and then asks a person for help (docs/person-in-the-loop.md). The
+    policies carry two critics for it (not in hil-serl)."""
     reward_source: str = "simulation"
     """Where rewards come from: simulation (the environment), person (success and failure labels), classifier:FILE or conditions:FILE
     (docs/rewards.md) (not in hil-serl)."""

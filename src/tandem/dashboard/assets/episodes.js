@@ -30,9 +30,18 @@ export class Episodes {
       $("file").replaceChildren(...files.map((file) => new Option(file.title, file.name)));
       if (files.length) await this.list(0, true);
       else $("episode-title").textContent = "This run has no stored episodes";
+      this.noticing(await fetchJson("noticing"));
     } catch (problem) {
       $("episode-title").textContent = String(problem.message);
     }
+  }
+
+  /** How well noticing would have done on the newest episodes without help. */
+  noticing({ episodes, alarms, right, missed, false_per_success, late_s }) {
+    $("noticing").hidden = !episodes;
+    if (!episodes) return;
+    const share = (value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
+    $("noticing").textContent = `Noticing, on the newest ${episodes} episodes without help and with today's critics: ${alarms} alarms, ${share(right)} of them in episodes that failed; ${share(missed)} of the failures missed; an alarm in ${share(false_per_success)} of the successes` + (late_s === null ? "." : `; ${late_s.toFixed(1)} s after the best moment.`);
   }
 
   async list(before = 0, show = false) {
@@ -75,6 +84,7 @@ export class Episodes {
     $("player").hidden = $("legend").hidden = false;
     $("at").max = data.steps - 1;
     this.plots = [this.plot("action", data.actions, "of the largest action"), this.plot("reward", data.rewards.map((value) => [value]))];
+    if (data.values.length) this.plots.push(this.plot("value", data.values.map((value) => [value]), "", "What the critics of the newest checkpoint expect from here: it rises where the episode goes forward."));
     for (const [name, entry] of Object.entries(data.observations)) this.plots.push(this.plot(name, entry.values, entry.unit, entry.meaning));
     $("episode-grid").replaceChildren(...(await this.path(data)), ...this.plots.map((plot) => plot.element));
     this.timeline();
