@@ -17,7 +17,8 @@ seconds until somebody comes, and a minute if nobody does.
 * `takeovers_ratio`, `robot_minutes_ratio`: the default arm with a perfect operator who comes when asked, against hil-serl's treatment with
   one who watches; summed over the seeds that both have. `noisy_*`, `late_*`: the same with these operators on both sides.
 * `asks_right`: share of the asks where the stand-in, who knows how far from done things are, agrees. `missed_stalls`: share of the stalls
-  of 1.6 s and more about which the robot did not ask. `false_asks_per_success`: asks without need for each episode that succeeded.
+  of 1.6 s and more that the robot neither got out of nor asked about. `false_asks_per_success`: asks without need for each episode
+  that succeeded.
 * `long_takeovers_ratio`: `takeovers_ratio` on the task of 300 steps (`--task gear_assembly_fine`).
 """
 
@@ -276,9 +277,9 @@ def figures(results: Results, task: str) -> dict[str, float]:
             if measured is not None:
                 named = ("long_" if task == LONG else "") + prefix + name
                 found |= dict(zip((named, f"{named}_low", f"{named}_high"), measured, strict=True))
-        both = ours.keys() & theirs.keys()
-        if both:
-            found[f"{prefix}censored"] = sum(not side[seed]["reached"] for side in (ours, theirs) for seed in both)
+        for side, name in ((ours, "default"), (theirs, "hil_serl")):
+            if ours.keys() & theirs.keys():
+                found[f"{prefix}censored_{name}"] = sum(not side[seed]["reached"] for seed in ours.keys() & theirs.keys())
     asked = list(results.cell(task, DEFAULT, "scripted", "asked").values())
     total = (
         {name: sum(row[name] for row in asked) for name in ("asks", "asks_right", "stalls", "stalls_asked", "successes")} if asked else {}

@@ -51,7 +51,7 @@ def test_figures_are_made_of_what_is_there_and_censored_runs_count_and_are_count
         results.add(row(seed, "cloned", "asked", **asked))
     found = figures(results, "gear_assembly")
     assert found["takeovers_ratio"] == pytest.approx(0.3) and found["robot_minutes_ratio"] == pytest.approx(0.6)
-    assert found["censored"] == 1 and "late_takeovers_ratio" not in found
+    assert (found["censored_hil_serl"], found["censored_default"]) == (1, 0) and "late_takeovers_ratio" not in found
     # 60 of 80 asks were right, 90 of 100 stalls were asked about, 20 wrong asks for 40 successes
     assert (found["asks_right"], found["missed_stalls"], found["false_asks_per_success"]) == pytest.approx((0.75, 0.1, 0.5))
 

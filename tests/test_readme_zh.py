@@ -17,6 +17,7 @@ TRANSLATED = (
     "docs/rewards.md",
     "docs/demonstrations.md",
     "docs/sweeps.md",
+    "docs/when-to-help.md",
 )
 
 

@@ -89,12 +89,15 @@ def test_it_knows_whether_the_robot_was_right_to_ask_and_which_stalls_it_missed(
     one = person(Flaws(asked_only=True))
     episode(one, STANDS, ask_at=9)
     episode(one, COMES_NEARER, ask_at=9)
-    episode(one, [1.0] * 30)
+    episode(one, [1.0] * 40)  # until its time is over
+    episode(one, [1.0] * 25 + [0.9**step for step in range(10)])
+    episode(one, [1.0] * 12 + [0.9**step for step in range(10)])
     asks = [seen for seen in one.seen if seen.kind == "ask"]
     assert [(seen.episode, seen.step, seen.right) for seen in asks] == [(0, 9, True), (1, 9, False)]
     assert all(0.5 <= seen.seconds <= 2.0 for seen in asks)
     stalls = [(seen.episode, seen.right) for seen in one.seen if seen.kind == "stall"]
-    assert stalls == [(0, True), (2, False)], "one was asked about, one of 26 steps was not"
+    # asked about; not asked about until the end; got out of it; one of 8 steps is none
+    assert stalls == [(0, True), (2, False), (3, True)]
 
 
 def test_one_that_is_inattentive_misses_asks_too() -> None:

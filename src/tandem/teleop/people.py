@@ -88,6 +88,6 @@ class Seen:
     episode: int
     step: int
     right: bool
-    """Of an ask: help was needed. Of a stall: the robot asked."""
+    """Of an ask: help was needed. Of a stall: the robot asked, or got out of it by itself."""
     seconds: float = 0.0
     """Of an ask: until it was there. An ask that it missed has none."""

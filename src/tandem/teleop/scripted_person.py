@@ -70,9 +70,9 @@ class Manner:
 AWAY_S = 2.0
 """Who missed that help is needed looks again after so long."""
 STALL_S = 1.6
-"""Standing or straying for so long is a stall: the robot should have asked."""
+"""Standing or straying for so long is a stall: the robot should get out of it, or ask."""
 KEPT = 100_000
-_MEMORY = ("step", "helped", "next_look", "left", "tag", "due", "why", "present", "stalled", "stall_asked", "episode")
+_MEMORY = ("step", "helped", "next_look", "left", "tag", "due", "why", "present", "stalled", "fine", "stall_asked", "episode")
 
 
 class ScriptedPerson:
@@ -107,8 +107,8 @@ class ScriptedPerson:
         """The step at which it takes over, and why; -1: none."""
         self._present = not self.flaws.asked_only
         """It looks at the robot."""
-        self._stalled, self._stall_asked, self._episode = 0, False, 0
-        """For how many steps it stands or strays by now, and whether it asked meanwhile."""
+        self._stalled, self._fine, self._stall_asked, self._episode = 0, 0, False, 0
+        """For how many steps it stands or strays by now, how many since then went well, and whether it asked meanwhile."""
         self.seen: deque[Seen] = deque(maxlen=KEPT)
         """The asks and stalls so far, for benchmarks."""
 
@@ -120,8 +120,8 @@ class ScriptedPerson:
     def reset(self) -> None:
         if self._step:
             self._alone.append(self._step < self._longest and not self._helped)
+        self._end_stall(right=self._step < self._longest)
         self._distances = []
-        self._note_stall()  # the last one ends with its episode
         self._episode += self._step > 0
         self._step, self._helped, self._left = 0, False, 0
         self._due, self._present = -1, not self.flaws.asked_only
@@ -195,13 +195,20 @@ class ScriptedPerson:
         return True
 
     def _note_stall(self) -> None:
-        """How long it stands or strays in the hands of the policy, and whether it asked meanwhile."""
-        if self._left == 0 and self.needs_help:
-            self._stalled += 1
-            return
+        """How long it stands or strays in the hands of the policy; it has got out of that after a while of progress."""
+        if self._left:
+            self._end_stall(right=False)
+        elif self.needs_help:
+            self._stalled, self._fine = self._stalled + 1, 0
+        elif self._stalled:
+            self._fine += 1
+            if self._fine >= self.manner.compare:
+                self._end_stall(right=True)
+
+    def _end_stall(self, right: bool) -> None:
         if self._stall_asked or self._stalled >= STALL_S * self._hz:
-            self.seen.append(Seen("stall", self._episode, self._step, right=self._stall_asked))
-        self._stalled, self._stall_asked = 0, False
+            self.seen.append(Seen("stall", self._episode, self._step, right or self._stall_asked))
+        self._stalled, self._fine, self._stall_asked = 0, 0, False
 
     def _happens(self, share: float) -> bool:
         return share > 0 and bool(self._random.uniform() < share)
