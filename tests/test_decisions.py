@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tandem.acting.actor import Actor
+from tandem.acting.actor_state import actor_state, restore_actor
 from tandem.acting.policy import act_with
 from tandem.data.mixing import Imitation, Mixture, store
 from tandem.data.replay import Replay, Returns
@@ -215,9 +216,9 @@ def test_an_actor_goes_on_in_the_middle_of_a_decision() -> None:
     one, sent = acting(set(), Decisions(4, "interpolate"))
     for _ in range(6):
         one.step()
-    saved = one.state()
+    saved = actor_state(one)
     other, again = acting(set(), Decisions(4, "interpolate"))
-    other.restore(saved)
+    restore_actor(other, saved)
     for actor in (one, other):
         for _ in range(7):
             actor.step()

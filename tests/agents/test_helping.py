@@ -45,12 +45,10 @@ def test_a_penalty_is_taken_from_the_targets_of_its_rows_alone() -> None:
     nothing = np.zeros((1, ROWS), np.float32)
     something = np.pad(np.array([[1.0, 0.5]], np.float32), ((0, 0), (0, ROWS - 2)))
     batch = batch_of(AGENT, ROWS)._replace(imitation=nothing)
-    free, blamed = (
-        AGENT.update(AGENT.init(0), batch._replace(blamed=takeovers(weights, 2, 1)))[1]["critic/target_qs"]
-        for weights in (nothing, something)
-    )
+    free, blamed = (AGENT.update(AGENT.init(0), batch._replace(blamed=takeovers(weights, 2, 1)))[1] for weights in (nothing, something))
     # 0.05 (1 + 0.5) over the rows
-    assert float(free - blamed) == pytest.approx(0.05 * 1.5 / ROWS, rel=1e-2)
+    assert float(free["critic/target_qs"] - blamed["critic/target_qs"]) == pytest.approx(0.05 * 1.5 / ROWS, rel=1e-2)
+    assert float(free["anchor/person_loss"]) == 0.0, "no row is a person's"
 
 
 def test_blame_by_the_critics_is_that_of_the_target_critics_where_the_person_took_over() -> None:

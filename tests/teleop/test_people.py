@@ -47,14 +47,16 @@ def test_tags_say_what_was_wrong_and_some_people_give_none() -> None:
     assert episode(person(Flaws(tags=False)), strays)[5] == ""
 
 
-def test_one_that_trembles_is_right_on_average_and_one_that_aims_aside_is_always_wrong_in_one_region() -> None:
+def test_one_that_trembles_is_right_on_average_and_another_is_always_wrong_in_one_region() -> None:
     axes, random = np.array([True, True, False]), np.random.default_rng(0)
     right = np.array([0.2, -0.4, 2.0], np.float32)
     shaken = np.array([Flaws(noise=0.1).executed(right, axes, random) for _ in range(2000)])
     np.testing.assert_allclose(shaken.mean(0), right, atol=0.01)
     np.testing.assert_allclose(shaken.std(0), [0.1, 0.1, 0.0], atol=0.01)  # a choice is not shaken
-    np.testing.assert_allclose(Flaws(aside=0.5).executed(right, axes, random), [-0.3, -0.4, 2.0], rtol=1e-6)
-    np.testing.assert_array_equal(Flaws(aside=0.5).executed(-right, axes, random), -right)
+    wrong = Flaws(wrong_beyond=0.2)
+    there, beside = np.array([0.9, 0.3, 2.0], np.float32), np.array([0.9, 0.1, 2.0], np.float32)
+    np.testing.assert_allclose(wrong.executed(there, axes, random), [-0.9, 0.3, 2.0], rtol=1e-6)
+    np.testing.assert_array_equal(wrong.executed(beside, axes, random), beside)
     assert Flaws().executed(right, axes, random) is right
 
 

@@ -88,7 +88,8 @@ class TrainConfig:
     """Speed of the actors that are started with the run: as fast as the learner keeps up, or the task's control rate (not in hil-serl)."""
     operator: str = "browser"
     """Who may take over the robots of the actors that are started with the run: browser (a page), none, person:scripted (a script that
-    corrects with the task's expert), spacemouse, gamepad, or module:Class (your own, docs/demonstrations.md) (not in hil-serl)."""
+    corrects with the task's expert; docs/when-to-help.md has others), spacemouse, gamepad, or module:Class (your own,
+    docs/demonstrations.md) (not in hil-serl)."""
     notice: bool = False
     """Notice when a robot is stuck: it tries to get out by itself, and then asks a person for help (docs/person-in-the-loop.md). The
     policies carry two critics for it (not in hil-serl)."""

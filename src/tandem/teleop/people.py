@@ -3,7 +3,7 @@
     person:scripted          sees every stall at once and corrects it well
     person:late              half a second from seeing to acting; the policy goes on meanwhile
     person:noisy             its corrections tremble by a third of the range of each axis
-    person:wrong             aims beside the goal wherever it has to move along + of the first axis: always, so it looks consistent
+    person:wrong             moves the wrong way along the first axis in one region: always, so it looks consistent there
     person:inattentive       misses 30 % of the moments in which help is needed, and of the asks
     person:trigger-happy     takes over at 5 % of the moments in which all is well
 
@@ -31,8 +31,9 @@ class Flaws:
     """Seconds from seeing that help is needed to the first action."""
     noise: float = 0.0
     """Standard deviation of what is added to each axis of a correction."""
-    aside: float = 0.0
-    """How far it aims beside the goal: subtracted from the first axis wherever the right action is positive there."""
+    wrong_beyond: float = 0.0
+    """Where the right action is beyond this along both of the first two axes, it moves the wrong way along the first. 0: nowhere. A quarter
+    of the plane: it is left by the way along the second axis, so a detour is shown, and not a dead end."""
     misses: float = 0.0
     """Share of the looks, and of the asks, at which it does not see that help is needed."""
     needless: float = 0.0
@@ -46,11 +47,11 @@ class Flaws:
 
     def executed(self, action: np.ndarray, axes: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """What becomes of the right action (action_dim,) in its hand; `axes` are the columns that are no choices, (action_dim,) bool."""
-        if not self.noise and not self.aside:
+        if not self.noise and not self.wrong_beyond:
             return action
         moved = action.astype(np.float32)
-        if self.aside and axes[0] and action[0] > 0:
-            moved[0] -= self.aside
+        if self.wrong_beyond and axes[:2].all() and (action[:2] > self.wrong_beyond).all():
+            moved[0] *= -1
         if self.noise:
             moved = moved + np.where(axes, random.normal(0.0, self.noise, moved.shape), 0.0)
         return np.where(axes, np.clip(moved, -1.0, 1.0), action).astype(np.float32)
@@ -60,7 +61,7 @@ PEOPLE: dict[str, Flaws] = {
     "scripted": Flaws(),
     "late": Flaws(late_s=0.5),
     "noisy": Flaws(noise=0.3),
-    "wrong": Flaws(aside=0.5),
+    "wrong": Flaws(wrong_beyond=0.05),
     "inattentive": Flaws(misses=0.3),
     "trigger-happy": Flaws(needless=0.05),
 }
