@@ -58,7 +58,7 @@ def _anchor(config: SACConfig, observation_dim: int, axes: int) -> Anchor:
 
 
 def _range(config: SACConfig, spec: Spec) -> tuple[float, float] | None:
-    """Returns that are possible. Blame may make them lower than the task's; a penalty counts once for each take-over."""
+    """Returns that are possible. Blame may make them lower than the task's by its size, and not by more than that."""
     if spec.return_range is None or config.blame == "none":
         return spec.return_range
     return spec.return_range[0] - config.blame_size, spec.return_range[1]
