@@ -148,9 +148,15 @@ def test_a_webhook_that_nobody_takes_is_said_once() -> None:
 
 
 def test_asks_and_their_ends_are_events_of_the_run() -> None:
-    rows: list[tuple[str, dict[str, Any]]] = []
-    events = AskEvents(lambda kind, **details: rows.append((kind, details)), "robot 1", lambda: 12)
+    rows, said = list[tuple[str, dict[str, Any]]](), list[str]()
+    events = AskEvents(lambda kind, **details: rows.append((kind, details)), "robot 1", lambda: 12, said.append)
     events(Ask("it stands", 40))
     events(AskEnded(Ask("it stands", 40), "unanswered", 60.04))
     about = {"actor": "robot 1", "episode": 12, "step": 40}
     assert rows == [("asked", {**about, "reason": "it stands"}), ("ask_ended", {**about, "ending": "unanswered", "seconds": 60.0})]
+
+    def full(kind: str, **details: Any) -> None:
+        raise OSError("no space left on device")
+
+    AskEvents(full, "robot 1", lambda: 12, said.append)(Ask("it stands", 40))
+    assert len(said) == 1 and "no space left" in said[0], "said, and control goes on"

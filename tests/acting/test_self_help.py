@@ -277,10 +277,17 @@ def test_a_robot_that_asks_holds_still_says_why_and_a_person_takes_over(tmp_path
 def test_a_robot_that_is_told_to_go_on_goes_on(tmp_path: Path) -> None:
     with Loop(tmp_path) as run:
         assert run.stays()
-        run.command("resume")
+        run.command("resume", ask=True)
         episode = run.slide.episode
         wait_for(lambda: run.slide.episode > episode, what="the next episode")
     assert run.asking.endings[0].ending == "dismissed"
+
+
+def test_nobody_comes_and_the_robot_goes_on(tmp_path: Path) -> None:
+    with Loop(tmp_path, ask_timeout=0.2) as run:
+        episode = run.slide.episode
+        wait_for(lambda: run.slide.episode > episode + 2, what="episodes without another ask")
+    assert [ended.ending for ended in run.asking.endings] == ["unanswered"]
 
 
 def test_while_asking_it_may_go_on(tmp_path: Path) -> None:
@@ -289,12 +296,13 @@ def test_while_asking_it_may_go_on(tmp_path: Path) -> None:
 
 
 def test_a_stopped_robot_never_moves_whatever_becomes_of_the_ask(tmp_path: Path) -> None:
-    """The end of an ask is no permission: not a time-out, not a hand that comes and goes."""
-    with Loop(tmp_path, ask_timeout=0.3) as run:
+    """The end of an ask is no permission: not an answer that comes late, not a hand that comes and goes."""
+    with Loop(tmp_path) as run:
         run.command("stop", stay=True)
+        run.command("resume", ask=True)  # of a page that did not see the stop yet
         wait_for(lambda: "stop" in run.latch.holds, what="the latch")
         wait_for(lambda: run.asking.ask is None, what="the end of the ask")
-        assert run.asking.endings[0].ending == "unanswered" and run.stays() and run.loop.state == "stopped"
+        assert run.asking.endings[0].ending == "over" and run.stays() and run.loop.state == "stopped"
         run.command("take_over", holder="page")
         wait_for(lambda: run.steering.held, what="the hand")
         run.command("release", holder="page")

@@ -6,7 +6,7 @@ once in an episode, and not at all while nobody is there, so that nobody learns 
 
     quiet ──stuck──► asking ──a person acts──► answered
                        │ ├──"go on" (resume)──► dismissed: a false alarm
-                       │ └──the episode ends──► over
+                       │ └──the episode ends, or somebody stops the robot──► over
                        └──nobody within `ask_timeout`──► unanswered: nobody is there, so it is quiet until somebody shows up, or for ten
                           minutes
 """
@@ -23,7 +23,7 @@ from typing import Any, Literal
 from tandem.errors import ConfigError
 from tandem.teleop.ask import TAGS, Answers, Ask, Tag
 
-__all__ = ["TAGS", "Answers", "Ask", "AskEnded", "Asking", "AskingConfig", "Tag", "Tell", "WhileAsking"]
+__all__ = ["TAGS", "Answers", "Ask", "AskEnded", "Asking", "AskingConfig", "Ending", "Tag", "Tell", "WhileAsking"]
 
 WhileAsking = Literal["hold", "go-on"]
 BUDGET_S = QUIET_S = 600.0

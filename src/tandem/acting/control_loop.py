@@ -4,8 +4,8 @@ The loop never waits for people who watch or steer. Their commands, at any momen
 
     take over, let go     the hand's actions instead of the policy's, at the pace of the real world (`teleop/steering.py`)
     tag                   {"why": one of `teleop.ask.TAGS`}: why the person took over
-    pause, resume         stand still and go on; resume also ends the standing still after a STOP, a lost hand and a violated limit, and
-                          tells a robot that asks for help to go on without
+    pause, resume         stand still and go on; resume also ends the standing still after a STOP, a lost hand and a violated limit.
+                          With {"ask": true} it only tells a robot that asks for help to go on without: what holds it stays
     stop                  the actor ends. With {"stay": true} it stands still until resume
     label                 {"success": true | false | null, "episode": its number}: the episode of row 0 ends with the next step, as
                           success, failure, or cut short
@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from tandem.acting.actor import Actor
-from tandem.acting.asking import Asking
+from tandem.acting.asking import Asking, Ending
 from tandem.acting.latch import Latch, short
 from tandem.acting.limits import Limits
 from tandem.acting.rewards import Label
@@ -251,6 +251,7 @@ class ControlLoop:
         """Stand still until somebody says resume: halt, then write it down. `_show` says it after that."""
         self._halt(why)
         self._latch.hold(kind, who, why)
+        self._end_ask("over")
 
     def _stands(self) -> bool:
         """A hand that was lost a moment ago commands no motion for 3 s, as steps that are stored; all else that holds it makes no step.
@@ -382,6 +383,8 @@ class ControlLoop:
             self._say("[ACTOR] stopped by a person")
         elif command.command == "pause":
             self._stand("pause", _who(command), "paused by a person")
+        elif command.command == "resume" and command.detail.get("ask"):
+            self._end_ask("dismissed")
         elif command.command == "resume":
             self._resume(_who(command))
         elif command.command in ("take_over", "release") and self._steering is not None:
@@ -396,6 +399,10 @@ class ControlLoop:
         elif command.command == "tag" and command.detail.get("why") in TAGS:
             self._tag(str(command.detail["why"]))
 
+    def _end_ask(self, ending: Ending) -> None:
+        if self._asking is not None:
+            self._asking.end(ending)
+
     def _tag(self, why: str) -> None:
         """Stored with the steps that the person makes from now on."""
         if self._steering is not None and self._steering.held:
@@ -404,8 +411,7 @@ class ControlLoop:
 
     def _resume(self, who: str) -> None:
         self._latch.release()
-        if self._asking is not None:
-            self._asking.end("dismissed")
+        self._end_ask("dismissed")
         if self._steering is not None:
             self._steering.resume()
         self._say(f"[ACTOR] resume, by {who}")

@@ -18,6 +18,7 @@ import numpy as np
 
 from tandem.acting.asking import AskEnded
 from tandem.acting.camera_stream import jpeg
+from tandem.runs.isolation import Apart
 from tandem.teleop.ask import Ask
 from tandem.types import Observation
 
@@ -31,15 +32,18 @@ class Event(Protocol):
 class AskEvents:
     """Writes what was asked, and what became of it, to the events of the run."""
 
-    def __init__(self, event: Event, actor: str, episode: Callable[[], int]) -> None:
+    def __init__(self, event: Event, actor: str, episode: Callable[[], int], say: Callable[[str], None]) -> None:
         self._event, self._actor, self._episode = event, actor, episode
+        self._apart = Apart(say)
+        """A full disk must not end control."""
 
     def __call__(self, said: Ask | AskEnded) -> None:
-        about = {"actor": self._actor, "episode": self._episode()}
-        if isinstance(said, Ask):
-            self._event("asked", **about, step=said.since, reason=said.reason)
-        else:
-            self._event("ask_ended", **about, step=said.ask.since, ending=said.ending, seconds=round(said.seconds, 1))
+        with self._apart("the note of an ask"):
+            about = {"actor": self._actor, "episode": self._episode()}
+            if isinstance(said, Ask):
+                self._event("asked", **about, step=said.since, reason=said.reason)
+            else:
+                self._event("ask_ended", **about, step=said.ask.since, ending=said.ending, seconds=round(said.seconds, 1))
 
 
 class Webhook:
@@ -51,9 +55,8 @@ class Webhook:
         about: Mapping[str, str],
         pictures: Callable[[], Observation],
         say: Callable[[str], None],
-        timeout_s: float = TIMEOUT_S,
     ) -> None:
-        self._address, self._about, self._pictures, self._say, self._timeout_s = address, dict(about), pictures, say, timeout_s
+        self._address, self._about, self._pictures, self._say = address, dict(about), pictures, say
         self._busy = threading.Lock()
         self._failed = False
 

@@ -29,7 +29,12 @@ class CommandInfo:
 COMMANDS: Mapping[str, CommandInfo] = MappingProxyType(
     {
         "pause": CommandInfo("Stand still, or stop updating, until `resume`.", trainer=True, actors=True),
-        "resume": CommandInfo("Continue after `pause`, `stop` with `stay`, or a lost connection.", trainer=True, actors=True),
+        "resume": CommandInfo(
+            "Continue after `pause`, `stop` with `stay`, or a lost connection.",
+            trainer=True,
+            actors=True,
+            detail={"ask": "true: only tell a robot that asks for help to go on; what holds it stays"},
+        ),
         "take_over": CommandInfo("A person takes control.", actors=True, from_page=False, detail={"holder": "the page that steers"}),
         "release": CommandInfo(
             "A person gives control back to the policy.",

@@ -276,7 +276,9 @@ def _make_actor(
     seed = process_seed(int(settings.get("seed", 0)), client.source)
     operators, steering = make_operators(args.operator, robot.env, seed, robot.hand)
     helping: list[SelfHelp] = []
-    if settings.get("notice") is True:
+    if settings.get("notice") is not True and args.asking != AskingConfig():
+        say("[ACTOR] the run does not notice that a robot is stuck, so this one never asks for help: start the learner with --notice")
+    elif settings.get("notice") is True:
         tell = _told(args, robot, lambda: actor, say)
         helping = with_self_help(operators, robot.spec, args.num_envs, seed, args.asking, tell, clock=time.monotonic)
     actor = Actor(
@@ -303,7 +305,7 @@ def _told(args: ActorArgs, robot: Robot, actor: Callable[[], Actor], say: Callab
     """Who hears what the robot asks, beside the page: the run's events, and the webhook if there is one."""
     told: list[Tell] = []
     if args.run is not None:
-        told.append(AskEvents(RunFolder(args.run).event, args.name, lambda: actor().place[0]))
+        told.append(AskEvents(RunFolder(args.run).event, args.name, lambda: actor().place[0], say))
     if args.asking.webhook:
         about = {"task": args.task, "actor": args.name}
         told.append(Webhook(args.asking.webhook, about, lambda: {**actor().observation, **robot.pictures()}, say))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import tyro
 
+from tandem.acting.asking import AskingConfig
 from tandem.allowed import allow, code_of
 from tandem.doctor.demo_files import start_lines
 from tandem.doctor.watch import watch_trainer
@@ -40,6 +41,7 @@ FILM_ENDS_S = 60.0
 def train(args: list[str]) -> None:
     """Learn a task with RLPD: hub, trainer and actors on this machine."""
     asked = read_run_args(TrainArgs, args, "tandem train")
+    _require_notice(asked)
     config, path = _run_of(asked)
     allow(code_of(config.task))  # for the film, which reads the task from the run
     display = make_display(asked.quiet, asked.json, asked.verbose)
@@ -53,6 +55,15 @@ def train(args: list[str]) -> None:
         summary = train_here(asked, config, path, display)
     shown = asked.film and not (asked.quiet or asked.json or asked.resume is not None)
     show_summary(summary, path, asked.json, film=_film(path) if shown and summary.get("deterministic") else None)
+
+
+def _require_notice(asked: TrainArgs) -> None:
+    """Options of asking do nothing in a run that does not notice: better say so than let a person wait for a call."""
+    given = [field.name for field in fields(AskingConfig) if getattr(asked.asking, field.name) != field.default]
+    if given and (asked.sync or not asked.config.notice):
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        missing = "no person can be asked with --sync" if asked.sync else "this run does not notice that a robot is stuck: add --notice"
+        raise ConfigError(f"{options}: {missing}")
 
 
 def learner(args: list[str]) -> None:

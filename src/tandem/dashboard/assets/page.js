@@ -38,7 +38,7 @@ class Page {
     this.banner = new AskBanner({
       choose: (source) => { if (source !== this.source) { this.choose(source); $("actor").value = source; } this.tab("run"); },
       help: () => this.ask("take"),
-      dismiss: () => this.command({ do: "robot", command: "resume" }),
+      dismiss: () => this.command({ do: "robot", command: "resume", detail: { ask: true } }), // and not what holds it
     });
     this.buttons();
     this.theme();
