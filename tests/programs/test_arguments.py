@@ -4,12 +4,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tyro
 
+from tandem.acting.asking import AskingConfig
 from tandem.envs.reach import SPEC as REACH
 from tandem.errors import ConfigError
 from tandem.off_policy.recipes import RECIPES, for_one_robot
 from tandem.on_policy.presets import PRESETS
+from tandem.programs.actor import ActorArgs
 from tandem.programs.arguments import LearnerArgs, TrainArgs, read_ppo_args, read_run_args
+from tandem.programs.launch import actor_arguments
+from tandem.programs.training import train
 from tandem.runs.folder import RunFolder
 
 
@@ -59,6 +64,30 @@ def test_typed_values_are_checked_with_the_defaults_of_the_recipe_and_not_with_o
     assert read.config.agent.critic_subsample_size == 5
     with pytest.raises(ConfigError, match="training_starts"):
         read_run_args(TrainArgs, ["reach", "--recipe=rlpd", "--replay-buffer-capacity=3000"], "tandem train")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--webhook", "http://127.0.0.1:9/"], "--webhook: this run does not notice that a robot is stuck: add --notice"),
+        (["--no-get-out", "--asks", "3"], "--get-out, --asks: this run"),
+        (["--notice", "--sync", "--while-asking", "go-on"], "--while-asking: no person can be asked with --sync"),
+        (["--notice", "--webhook", "ftp://elsewhere"], "must begin with http"),
+    ],
+)
+def test_options_of_asking_that_would_do_nothing_are_refused(given: list[str], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=words):
+        train(["reach", "--run", str(tmp_path / "run"), *given])
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_a_run_is_told_about_asking_reaches_its_actors() -> None:
+    asked = read_run_args(
+        TrainArgs, ["reach", "--notice", "--no-get-out", "--while-asking", "go-on", "--asks", "3", "--webhook", "http://x/"], "tandem train"
+    )
+    told = actor_arguments(asked, replace(asked.config, task="reach"), Path("run"), 0)
+    read = tyro.cli(ActorArgs, args=told)
+    assert read.asking == asked.asking == AskingConfig(False, "go-on", 60.0, 3, "http://x/")
 
 
 def test_a_recipe_that_does_not_exist_or_contradicts_a_resumed_run_is_refused(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def train_here(
     if asked.resume is None:
         AccessFile(run).make_for_actors()
     asked = replace(asked, port=asked.port or _free_port(listening.host))
-    actors = [actor_part(i, _actor_arguments(asked, config, path, i)) for i in range(asked.actors)]
+    actors = [actor_part(i, actor_arguments(asked, config, path, i)) for i in range(asked.actors)]
     return _run(run, asked, config, display, launcher or _launcher(asked, config, run, display), actors, listening)
 
 
@@ -225,7 +225,7 @@ def _prepare(
     return run, config
 
 
-def _actor_arguments(asked: TrainArgs, config: TrainConfig, run: Path, number: int) -> list[str]:
+def actor_arguments(asked: TrainArgs, config: TrainConfig, run: Path, number: int) -> list[str]:
     return [
         config.task,
         *(_near(asked, run) if asked.cluster.host is None else _far(asked)),
