@@ -183,7 +183,7 @@ def test_a_policy_may_carry_two_critics_which_say_what_they_say_to_the_learner()
     random = np.random.default_rng(0)
     x, a = random.standard_normal((8, 5), dtype=np.float32), random.uniform(-1, 1, (8, 2)).astype(np.float32)
     shown = NumpyCritics(carrying, ACTIVATION_NAMES[int(carrying["activation"])])(x, a)
-    np.testing.assert_allclose(shown, state.critic(np.concatenate([x, a], axis=1))[:2], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(shown, state.critic(jnp.concatenate([x, a], axis=1))[:2], rtol=1e-4, atol=1e-5)
     again = with_policy(AGENT, AGENT.init(0), carrying)
     assert changed(AGENT.arrays(AGENT.init(0)), AGENT.arrays(again)) == {"actor"}, "a run that starts from it has critics of its own"
 
