@@ -120,6 +120,7 @@ SLOW = (
     # training, or compiling networks
     "agents/test_bc.py",
     "agents/test_grasp.py",
+    "agents/test_helping.py",
     "agents/test_ppo.py",
     "agents/test_ppo_choices.py",
     "agents/test_recurrent_ppo.py",
