@@ -90,6 +90,7 @@ SLOW = (
     "link/test_power_cut.py",
     "link/test_websocket_link.py",
     "networks/test_numpy_policy.py::test_acting_does_not_import_jax",
+    "programs/test_actor_signals.py",
     "programs/test_export.py",
     "programs/test_foreign_runs.py",
     "programs/test_launcher.py",

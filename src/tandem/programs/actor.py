@@ -11,7 +11,6 @@ import contextlib
 import os
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -361,10 +360,10 @@ def actor(args: list[str]) -> None:
 
 def act_here(args: ActorArgs, say: Callable[[str], None], watch: Watch = lambda actor, client: ()) -> int:
     """`act` until Ctrl-C or SIGTERM; the step is finished and the steps so far are handed over."""
-    stop = threading.Event()
+    asked: list[int] = []  # and no Event: a signal that comes within its `set` would wait for ever for the lock that the first one holds
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    return act(args, say, stop.is_set, watch)
+        signal.signal(number, lambda number, _: asked.append(number))
+    return act(args, say, lambda: bool(asked), watch)
 
 
 def require_pace(task: str, env: TaskEnv, pace: str) -> None:
