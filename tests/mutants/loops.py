@@ -3,6 +3,7 @@
 from tests.mutants.harness import Mutant
 
 ACTOR = "acting/test_actor.py"
+SELF_HELP, ASKING, NOTICING = "acting/test_self_help.py", "acting/test_asking.py", "acting/test_noticing.py"
 EPISODE = "data/test_episode.py"
 LIMITS = "acting/test_limits.py"
 CREDITS = "link/test_credits.py"
@@ -42,6 +43,36 @@ MUTANTS = [
     Mutant(
         "a_late_label_ends_the_next_episode", "acting/verdicts.py", "episode is not None and episode != recorder.episode", "False", (ACTOR,)
     ),
+    # ---- helping itself, and asking
+    Mutant(
+        "an_answer_to_an_ask_releases_a_stop",
+        "acting/control_loop.py",
+        '        elif command.command == "resume" and command.detail.get("ask"):\n            self._end_ask("dismissed")\n',
+        "",
+        (SELF_HELP,),
+    ),
+    Mutant(
+        "a_robot_that_asks_does_not_hold",
+        "acting/control_loop.py",
+        "elif self._stands() or self._waits_alone() or self._waits_for_help():",
+        "elif self._stands() or self._waits_alone():",
+        (SELF_HELP,),
+    ),
+    Mutant(
+        "a_hand_does_not_end_the_way_back", "acting/self_help.py", "            self.retrace.stop()\n", "            pass\n", (SELF_HELP,)
+    ),
+    Mutant(
+        "the_way_back_goes_forward",
+        "acting/getting_out.py",
+        "np.where(moves, beside - back,",
+        "np.where(moves, beside + back,",
+        (SELF_HELP,),
+    ),
+    Mutant("the_way_back_opens_the_gripper", "acting/getting_out.py", "still(self._layout, standing)", "self._layout.rest", (SELF_HELP,)),
+    Mutant("episodes_with_help_count_as_usual", "acting/self_help.py", "self._alone and self._succeeded", "self._succeeded", (SELF_HELP,)),
+    Mutant("a_full_budget_is_asked_anyway", "acting/asking.py", "return not full or", "return True or", (ASKING,)),
+    Mutant("nobody_is_asked_again_and_again", "acting/asking.py", 'if ending == "unanswered" else', 'if ending == "" else', (ASKING,)),
+    Mutant("a_rise_is_no_new_best", "acting/noticing.py", "if value > best + rise:", "if value > best + 1e9:", (NOTICING,)),
     # ---- limits
     Mutant(
         "limits_are_never_asked",
