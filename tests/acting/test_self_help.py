@@ -128,6 +128,18 @@ def test_a_person_who_takes_over_ends_the_way_back_at_once() -> None:
     assert not run.help.goes_back and all(step.action[0] > 0 for step in run.link.sent[-6:])
 
 
+def test_a_success_with_help_is_not_usual() -> None:
+    steering = free_steering()
+    run = Helping(steering)
+    run.succeed()
+    steering.take("page")
+    steering.steer("page", [0.2], steering.clock())
+    run.actor.step()
+    steering.let_go("page")
+    assert run.episode()[-1].success and run.link.sent[-1].episode == KNOWN
+    assert len(run.help.noticing.memory()["successes"]) == KNOWN, "what a person did says nothing about what the policy does"
+
+
 def test_stuck_again_it_asks_and_help_ends_the_ask() -> None:
     steering = free_steering()
     run = Helping(steering, ask_timeout=1e9)
