@@ -84,7 +84,8 @@ def test_a_penalty_is_summed_and_discounted_as_a_reward_is() -> None:
 def test_blame_moves_with_its_rows_when_an_episode_is_thrown_away() -> None:
     made = replay(2, steps("ppph"), steps("pph", episode=1))
     made.forget([("robot", 0)])
-    assert weights(made) == [0.223, 1, 0]
+    made.extend(steps("pppp", episode=2))  # where the take-over was before it moved
+    assert weights(made) == [0.223, 1, 0, 0, 0, 0, 0]
     np.testing.assert_allclose(blamed(made, 0, 1).actions[:, 0], [0.2, 0.2])
 
 
