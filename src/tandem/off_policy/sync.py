@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
 from tandem.runs.loggers import WandB
 from tandem.runs.stopping import interruptible
+from tandem.teleop.operator import ResumableOperator
 from tandem.types import PolicySnapshot, Spec
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ def train(
     _require_no_real_time(config, env)
     nobody = config.operator == "browser"  # there is no page to a run without a port
     operators, _ = make_operators("none" if nobody else config.operator, env, config.seed)
-    helping = with_self_help(operators, spec, config.num_envs, config.seed) if config.notice else []
     starts = _starts(config) if config.demo_starts else None
     start = starting_policy(init_from, spec, config.agent, config.seed, display.say) if init_from is not None else None
     if config.wandb:
@@ -81,21 +81,7 @@ def train(
         link = InprocLink(journal)
         trainer = Trainer(config, run, spec, demos, display, link)
         trainer.campaign.watch = watch or trainer.campaign.watch
-        actor = Actor(
-            env,
-            link,
-            helping or operators,
-            source=f"actor-{uuid.uuid4().hex[:12]}",
-            seed=config.seed,
-            random_steps=config.random_steps,
-            deterministic_share=config.deterministic_share,
-            starts=starts,
-            say=trainer.log,
-            broken=run.broken,
-            rewards=reward_source(config.reward_source, env.spec, config.num_envs, rule),
-            spec=spec,
-        )
-        attach(helping, actor)
+        actor = _make_actor(trainer, env, link, operators, starts, rule)
         if resume:
             with restoring(run.checkpoints):
                 restore_with_actor(trainer, actor, journal)
@@ -110,6 +96,29 @@ def train(
         summary = trainer.finish(reason)
     run.close()
     return summary
+
+
+def _make_actor(
+    trainer: Trainer, env: TaskEnv, link: InprocLink, operators: Sequence[ResumableOperator], starts: DemoStarts | None, rule: bytes
+) -> Actor:
+    config, spec = trainer.config, trainer.spec
+    helping = with_self_help(operators, spec, config.num_envs, config.seed) if config.notice else []
+    actor = Actor(
+        env,
+        link,
+        helping or operators,
+        source=f"actor-{uuid.uuid4().hex[:12]}",
+        seed=config.seed,
+        random_steps=config.random_steps,
+        deterministic_share=config.deterministic_share,
+        starts=starts,
+        say=trainer.log,
+        broken=trainer.run.broken,
+        rewards=reward_source(config.reward_source, env.spec, config.num_envs, rule),
+        spec=spec,
+    )
+    attach(helping, actor)
+    return actor
 
 
 def _require_no_real_time(config: TrainConfig, env: TaskEnv) -> None:
