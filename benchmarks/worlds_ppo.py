@@ -1,10 +1,11 @@
 """Is our PPO as good as Stable-Baselines3's on tasks of Gymnasium's that nobody tuned it for?
 
-    python -m benchmarks.worlds_ppo [--envs Ant-v4 Swimmer-v4] [--seeds 0 1 2] [--iterations 488] [--json]
+    python -m benchmarks.worlds_ppo [--envs Ant-v4 Ant-v5 Swimmer-v4] [--seeds 0 1 2] [--iterations 488] [--json]
 
 `tandem ppo NAME --preset gym_mujoco` and SB3's PPO with the same settings, one after the other in the same call: 16 environments, rollouts
 of 2048 samples, a million steps, normalised observations and rewards. The score of a run is the mean return of its last 100 training
-episodes; the figure is the ratio of the means over the seeds. Finished runs are stored in a file, so an interrupted benchmark continues.
+episodes; the figure is the ratio of the means over the seeds. Swimmer-v5 gives the same digits as Swimmer-v4, so it is left out.
+Finished runs are stored in a file, so an interrupted benchmark continues.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def ratio(args: argparse.Namespace, results: Results, env: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--envs", nargs="+", default=["Ant-v4", "Swimmer-v4", "Ant-v5", "Swimmer-v5"])
+    parser.add_argument("--envs", nargs="+", default=["Ant-v4", "Ant-v5", "Swimmer-v4"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--iterations", type=int, default=488)
     parser.add_argument("--folder", type=Path, default=Path("runs/worlds_ppo"))
