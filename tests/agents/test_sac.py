@@ -28,7 +28,7 @@ def changed(before: dict[str, np.ndarray], after: dict[str, np.ndarray]) -> set[
 def test_a_learner_step_changes_every_network_and_optimiser() -> None:
     before = AGENT.arrays(AGENT.init(0))
     after, info = AGENT.update(AGENT.init(0), batch_of())
-    assert changed(before, AGENT.arrays(after)) == set(SACState._fields) - {"dropped_updates", "average", "grasp"}
+    assert changed(before, AGENT.arrays(after)) == set(SACState._fields) - {"dropped_updates", "average", "grasp", "anchor"}
     assert set(info) >= {
         "critic/critic_loss",
         "critic/predicted_qs",
@@ -223,7 +223,7 @@ def test_subset_entropy_backup_dropout_and_weight_decay_work_together() -> None:
     agent = SAC(dataclasses.replace(smaller, temperature_init=5.0), 5, 2, return_range=(0.0, 1.0))
     before = agent.arrays(agent.init(0))
     state, info = agent.update(agent.init(0), batch_of(agent, rows=8))
-    assert changed(before, agent.arrays(state)) == set(SACState._fields) - {"dropped_updates", "average", "grasp"}
+    assert changed(before, agent.arrays(state)) == set(SACState._fields) - {"dropped_updates", "average", "grasp", "anchor"}
     # a soft value holds the entropy of the next action, here 5 times about 1 nat: it must not be clipped to [0, 1]
     assert float(info["critic/target_qs"]) > 2.0
 

@@ -67,7 +67,7 @@ def test_the_start_says_what_a_device_holds_and_refuses_what_cannot_fit(monkeypa
     agent = SAC(CONFIG, observation_dim=4, action_dim=SPEC.action_dim)
     state = agent.arrays(agent.init(0))
     size = sum(array.nbytes for array in state.values()) / 2**20
-    assert f"learner on 1 cpu device: networks and optimisers {size:.1f} MiB" in memory_in_words(agent, SPEC, 256)
+    assert f"memory on 1 cpu device: networks and optimisers {size:.1f} MiB" in memory_in_words(agent, SPEC, 256)
     monkeypatch.setattr(devices, "device_memory", lambda device: 2**16)
     with pytest.raises(ConfigError, match=r"the learner does not fit on a device: .* a smaller --batch-size"):
         memory_in_words(agent, SPEC, 256)

@@ -43,7 +43,7 @@ def test_an_actor_gets_the_settings_of_the_run(hub: HubProcess, tmp_path: Path) 
     actor = client(hub, tmp_path)
     welcome = actor.connect()
     assert (
-        welcome.settings == {"random_steps": 7, "seed": 3, "actor_steps": 0, "credential": "token"}
+        welcome.settings == {"random_steps": 7, "seed": 3, "actor_steps": 0, "credential": "token", "linger_s": 64 / 2500}
         and welcome.run == (hub.run / "run_id").read_text()
     )
     actor.close()

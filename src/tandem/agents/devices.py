@@ -38,7 +38,7 @@ def memory_in_words(agent: SAC, spec: Spec, batch_size: int) -> str:
             f"batch are {_size(least)}, and {there[0].device_kind} has {_size(most)}. Use smaller --hidden layers, a smaller --batch-size "
             f"or --critic-ensemble-size, or a frozen --encoder instead of end-to-end."
         )
-    return f"learner on {name}: networks and optimisers {_size(state)}, batch {_size(batch)}, at least {_size(least)}{of} each{left}"
+    return f"memory on {name}: networks and optimisers {_size(state)}, batch {_size(batch)}, at least {_size(least)}{of} each{left}"
 
 
 def device_memory(device: Any) -> int | None:
