@@ -26,7 +26,6 @@ import math
 import multiprocessing
 import os
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -335,17 +334,11 @@ class Bench:
     quick: bool
     report: Report
 
-    def figure(self, name: str, value: float, unit: str) -> None:
-        self.report.figures[name] = float(value)
-        target = TARGETS.get(name)
-        self.report.row(name, f"{value:.3g} {unit}", f"{target[0]} {target[1]:g}" if target else "")
-        print(f"{name}: {value:.4g} {unit}", file=sys.stderr)
-
     def policies(self, trainer: Trainer) -> None:
         packed = len(pack_policy(trainer.snapshot()))
         tree = sum(array.nbytes for array in trainer.agent.arrays(trainer.state).values())
-        self.figure("policy_bytes", packed, "bytes")
-        self.figure("policy_bytes_share_of_tree", packed / tree, "")
+        self.report.figure("policy_bytes", packed, "bytes")
+        self.report.figure("policy_bytes_share_of_tree", packed / tree, "")
         with hub_of(STATE_SPEC) as hub:
             end = TrainerEnd(hub.run, STATE_SPEC)
             beat = {"phase": "training", "steps_before": 0, "updates_per_actor_step": 1.0}
@@ -368,9 +361,11 @@ class Bench:
             end.close()
         late = [(applied[version] - at) * 1e3 for version, at in published.items() if version in applied]
         assert len(late) > 0.9 * count, "most policies were never applied"
-        self.figure("publish_to_applied_ms_p50", np.median(late), "ms")
-        self.figure("publish_to_applied_ms_p99", np.percentile(late, 99), "ms")
-        self.figure("hub_cpu_us_per_step_fast_pace", used / made * 1e6, f"us ({made / (count * 0.05 + 1):.0f} steps/s, policies included)")
+        self.report.figure("publish_to_applied_ms_p50", np.median(late), "ms")
+        self.report.figure("publish_to_applied_ms_p99", np.percentile(late, 99), "ms")
+        self.report.figure(
+            "hub_cpu_us_per_step_fast_pace", used / made * 1e6, f"us ({made / (count * 0.05 + 1):.0f} steps/s, policies included)"
+        )
 
     def overheads(self) -> None:
         trainer = Processes(hog, [()])
@@ -383,8 +378,8 @@ class Bench:
                 actors.send(seconds)
                 [took] = actors.results()
                 actors.close()
-            self.figure(f"step_overhead_ms_p50_{name}", np.median(took), "ms")
-            self.figure(f"step_overhead_ms_p99_{name}", np.percentile(took, 99), "ms")
+            self.report.figure(f"step_overhead_ms_p50_{name}", np.median(took), "ms")
+            self.report.figure(f"step_overhead_ms_p99_{name}", np.percentile(took, 99), "ms")
         trainer.close()
 
     def hub_costs(self) -> None:
@@ -398,7 +393,7 @@ class Bench:
                 actors.send(seconds)
                 took = actors.results()
                 time.sleep(0.1)
-                self.figure(name, (hub.cpu_s() - used) / sum(map(len, took)) * 1e6, f"us ({4 * hz:.0f} steps/s)")
+                self.report.figure(name, (hub.cpu_s() - used) / sum(map(len, took)) * 1e6, f"us ({4 * hz:.0f} steps/s)")
                 actors.close()
         for name, number, count in (("hub_cpu_us_per_step_flood", 1, 20_000), ("eight_actors_steps_per_s", 8, 5000)):
             with hub_of(STATE_SPEC) as hub:
@@ -411,9 +406,9 @@ class Bench:
                 rate, used = number * count / (time.perf_counter() - began), hub.cpu_s() - used
                 actors.close()
             if number == 1:
-                self.figure(name, used / count * 1e6, f"us ({rate:.0f} steps/s)")
+                self.report.figure(name, used / count * 1e6, f"us ({rate:.0f} steps/s)")
             else:
-                self.figure(name, rate, "steps/s")
+                self.report.figure(name, rate, "steps/s")
 
     def durabilities(self) -> None:
         """In turns, because a disk is not equally fast at all times: one actor that waits for credit after every second step."""
@@ -432,7 +427,7 @@ class Bench:
                     actors.close()
                     end.close()
         for durability, found in rates.items():
-            self.figure(f"fast_pace_steps_per_s_{durability}", np.median(found), "steps/s, at most two steps unacknowledged")
+            self.report.figure(f"fast_pace_steps_per_s_{durability}", np.median(found), "steps/s, at most two steps unacknowledged")
 
     def slowdown(self, trainer: Trainer) -> None:
         hz, seconds, turns = 25.0, 2.0 if self.quick else 5.0, 2 if self.quick else 10
@@ -455,13 +450,17 @@ class Bench:
             actors.close()
             end.close()
         ratios = np.array(rates[False]) / np.array(rates[True])
-        self.figure("trainer_steps_per_s_4_actors", np.median(rates[True]), "learner steps/s")
-        self.figure("trainer_slowdown_4_actors", np.median(ratios) - 1, f"(4 x {hz:.0f} steps/s)")
-        self.figure(
+        self.report.figure("trainer_steps_per_s_4_actors", np.median(rates[True]), "learner steps/s")
+        self.report.figure("trainer_slowdown_4_actors", np.median(ratios) - 1, f"(4 x {hz:.0f} steps/s)")
+        self.report.figure(
             "trainer_cpu_share_of_link", np.median(np.array(cpu[True]) / np.array(cpu[False])) - 1, "of its CPU time per learner step"
         )
-        self.figure("actors_cpu_share", np.median(actor_cpu[False]) / (os.cpu_count() or 1), "of all cores, for the simulations alone")
-        self.figure("actors_cpu_share_of_link", np.median(np.array(actor_cpu[True]) / np.array(actor_cpu[False])) - 1, "of their CPU time")
+        self.report.figure(
+            "actors_cpu_share", np.median(actor_cpu[False]) / (os.cpu_count() or 1), "of all cores, for the simulations alone"
+        )
+        self.report.figure(
+            "actors_cpu_share_of_link", np.median(np.array(actor_cpu[True]) / np.array(actor_cpu[False])) - 1, "of their CPU time"
+        )
 
 
 def main(quick: bool = False, json: bool = False) -> None:

@@ -9,6 +9,7 @@ import json
 import operator
 import os
 import platform
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -42,6 +43,13 @@ class Report:
 
     def row(self, *cells: object) -> None:
         self.rows.append(tuple(str(cell) for cell in cells))
+
+    def figure(self, name: str, value: float, unit: str) -> None:
+        """A figure with a row of its own, for tables of the columns figure, measured, target; said as soon as it is known."""
+        self.figures[name] = float(value)
+        target = self.targets.get(name)
+        self.row(name, f"{value:.3g} {unit}", f"{target[0]} {target[1]:g}" if target else "")
+        print(f"{name}: {value:.4g} {unit}", file=sys.stderr)
 
     def unmet(self) -> list[str]:
         return [

@@ -183,12 +183,6 @@ class Bench:
     quick: bool
     report: Report
 
-    def figure(self, name: str, value: float, unit: str) -> None:
-        self.report.figures[name] = float(value)
-        target = TARGETS.get(name)
-        self.report.row(name, f"{value:.3g} {unit}", f"{target[0]} {target[1]:g}" if target else "")
-        print(f"{name}: {value:.4g} {unit}", file=sys.stderr)
-
     def many_actors(self, actors: int) -> None:
         hz = min(10.0, MESSAGES_PER_S / actors)
         seconds = 3.0 if self.quick else 10.0
@@ -199,23 +193,23 @@ class Bench:
             used, began = hub.cpu_s(), time.perf_counter()
             on_actors = cluster.do(flood)
             took, used, count = time.perf_counter() - began, hub.cpu_s() - used, flood.steps * actors
-            self.figure(f"actors_{actors}_steps_per_s", count / took, "steps/s")
-            self.figure("hub_cpu_us_per_step", used / count * 1e6, "us")
-            self.figure("actor_cpu_us_per_step", on_actors / count * 1e6, "us")
+            self.report.figure(f"actors_{actors}_steps_per_s", count / took, "steps/s")
+            self.report.figure("hub_cpu_us_per_step", used / count * 1e6, "us")
+            self.report.figure("actor_cpu_us_per_step", on_actors / count * 1e6, "us")
             used = hub.cpu_s()
             cluster.do(paced)
             alone = (hub.cpu_s() - used) / (paced.steps * actors) * 1e6
-            self.figure("hub_cpu_us_per_step_one_by_one", alone, f"us ({actors} x {hz:g} steps/s)")
+            self.report.figure("hub_cpu_us_per_step_one_by_one", alone, f"us ({actors} x {hz:g} steps/s)")
             used, began = hub.cpu_s(), time.perf_counter()
             cluster.do(robots)
             took = time.perf_counter() - began
-            self.figure("hub_cores_at_10_hz", (hub.cpu_s() - used) / took, f"cores ({robots.steps * actors / took:.0f} steps/s)")
+            self.report.figure("hub_cores_at_10_hz", (hub.cpu_s() - used) / took, f"cores ({robots.steps * actors / took:.0f} steps/s)")
             self._publish(hub, actors)
             self._kill_a_node(cluster, flood)
             cluster.close()
             found = proof(hub.run)
             for name in ("lost", "doubled", "reordered"):
-                self.figure(name, getattr(found, name), "")
+                self.report.figure(name, getattr(found, name), "")
             self._read(hub.run)
 
     def _publish(self, hub: HubProcess, actors: int) -> None:
@@ -230,9 +224,9 @@ class Bench:
         seconds = time.perf_counter() - began
         time.sleep(2.0)
         at_rest = (hub.cpu_s() - idle) / 2.0
-        self.figure("policy_bytes", POLICY_BYTES, "bytes")
-        self.figure("hub_cpu_us_per_policy", (idle - used - at_rest * seconds) / (count * actors) * 1e6, f"us ({actors} actors)")
-        self.figure("hub_cpu_us_per_s_and_actor", at_rest / actors * 1e6, "us, at rest")
+        self.report.figure("policy_bytes", POLICY_BYTES, "bytes")
+        self.report.figure("hub_cpu_us_per_policy", (idle - used - at_rest * seconds) / (count * actors) * 1e6, f"us ({actors} actors)")
+        self.report.figure("hub_cpu_us_per_s_and_actor", at_rest / actors * 1e6, "us, at rest")
         end.close()
 
     def _kill_a_node(self, cluster: Cluster, order: Order) -> None:
@@ -251,8 +245,8 @@ class Bench:
         end = TrainerEnd(run, STATE_SPEC)
         used = time.process_time()
         count = len(end.receive())
-        self.figure("reader_cpu_us_per_step", (time.process_time() - used) / count * 1e6, "us")
-        self.figure("journal_bytes_per_step", RunFolder(run).journal.stat().st_size / count, "bytes")
+        self.report.figure("reader_cpu_us_per_step", (time.process_time() - used) / count * 1e6, "us")
+        self.report.figure("journal_bytes_per_step", RunFolder(run).journal.stat().st_size / count, "bytes")
         end.close()
 
     def many_devices(self) -> None:
@@ -260,9 +254,9 @@ class Bench:
         command = [sys.executable, "-m", "benchmarks.scale", "--devices-here", *(["--quick"] if self.quick else [])]
         said = subprocess.run(command, env={**os.environ, "XLA_FLAGS": flags}, capture_output=True, text=True, check=True).stdout
         found = json_format.loads(said.splitlines()[-1])
-        self.figure("sharded_equals_single", found["difference"], "relative")
-        self.figure("learner_step_ms", found["single_ms"], "ms on one device")
-        self.figure("sharding_overhead", found["sharded_ms"] / found["single_ms"] - 1, "on two forced devices, the same cores")
+        self.report.figure("sharded_equals_single", found["difference"], "relative")
+        self.report.figure("learner_step_ms", found["single_ms"], "ms on one device")
+        self.report.figure("sharding_overhead", found["sharded_ms"] / found["single_ms"] - 1, "on two forced devices, the same cores")
 
     def sweep(self) -> None:
         steps = 1500 if self.quick else 4000
@@ -276,7 +270,7 @@ class Bench:
             whole = time.perf_counter() - began
             runs = json_format.loads((Path(folder) / "out" / "results.json").read_text())["runs"]
         in_runs = sum(run["process_s"] for run in runs)
-        self.figure("sweep_overhead", whole / in_runs - 1, f"of {in_runs:.0f} s in runs")
+        self.report.figure("sweep_overhead", whole / in_runs - 1, f"of {in_runs:.0f} s in runs")
 
     def ray(self) -> None:
         """In a process of its own: Ray leaves threads behind."""
@@ -284,8 +278,10 @@ class Bench:
             return
         command = [sys.executable, "-m", "benchmarks.scale", "--ray-here", *(["--quick"] if self.quick else [])]
         found = json_format.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
-        self.figure("ray_start_s", found["start_s"], "s")
-        self.figure("two_process_ppo_speedup", found["two"] / found["one"], f"({found['one']:.0f} simulation steps/s in one process)")
+        self.report.figure("ray_start_s", found["start_s"], "s")
+        self.report.figure(
+            "two_process_ppo_speedup", found["two"] / found["one"], f"({found['one']:.0f} simulation steps/s in one process)"
+        )
 
 
 def ray_here(quick: bool) -> None:

@@ -65,7 +65,7 @@ class AskEnded:
 
 
 Tell = Callable[[Ask | AskEnded], None]
-"""Is told of each ask, and of its end."""
+"""Called with each ask, and when it ends."""
 
 
 class Asking:
