@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tandem.teleop.ask import Ask
 from tandem.teleop.operator import HandsOff
 from tandem.teleop.scripted_person import ScriptedPerson
 from tandem.teleop.steering import Steering
+from tandem.types import Transition
 from tests.acting.counter_env import Link, steady
 from tests.acting.slide_env import Slide, knowing, slides
 from tests.waiting import wait_for
@@ -325,17 +327,22 @@ def test_a_stopped_robot_never_moves_whatever_becomes_of_the_ask(tmp_path: Path)
         wait_for(lambda: run.slide.moves > moves, what="a step")
 
 
-def test_a_robot_on_its_way_back_stops_like_any_other(tmp_path: Path) -> None:
-    run = Loop(tmp_path, asks=0)
+def test_a_robot_on_its_way_back_stops_like_any_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, send, paused_at = Loop(tmp_path, asks=0), Link.send, list[float]()
     run.slide.ditch = 2.0
+
+    def pause_on_the_way_back(link: Link, steps: Sequence[Transition]) -> None:
+        send(link, steps)
+        if steps[-1].action[0] < -0.3 and not paused_at:
+            paused_at.append(run.slide.x)
+            run.command("pause")
+
+    monkeypatch.setattr(Link, "send", pause_on_the_way_back)
     run._thread.start()
     try:
         wait_for(lambda: run.slide.episode > KNOWN, what="successes")
         run.slide.ditch = 0.5
-        wait_for(lambda: run.link.sent[-1].action[0] < -0.3, what="the way back")
-        run.command("pause")
-        wait_for(lambda: "pause" in run.latch.holds, what="the latch")
-        x = run.slide.x
-        assert run.stays() and run.slide.x == x
+        wait_for(lambda: paused_at and "pause" in run.latch.holds, what="the latch on the way back")
+        assert run.stays() and run.slide.x == paused_at[0]
     finally:
         run.__exit__()
