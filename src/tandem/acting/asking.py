@@ -1,4 +1,4 @@
-"""Asking a person for help: how often, how long, and who is told.
+"""Asking a person for help: how often, how long, and who gets to know.
 
 A robot that cannot get out by itself (`getting_out.py`) asks. It says why in one sentence. While it waits it holds still or the policy goes
 on, until somebody takes over, says that it may go on, or nobody has answered in time. It asks seldom: at most so many times in ten minutes,

@@ -63,7 +63,7 @@ class ClusterArgs:
 
 class RayLauncher:
     """Starts actors, and whole runs of a sweep, on a cluster, and everything else here. `files` are put on the node of each of them;
-    `restarted` is told the name of an actor that Ray has started again."""
+    `restarted` is called with the name of an actor that Ray has started again."""
 
     def __init__(
         self,

@@ -183,7 +183,7 @@ class SweepFolder:
 
 @dataclass
 class Pool:
-    """Runs some processes at a time. `ended` is told of each one that ends, with its exit code."""
+    """Runs some processes at a time. `ended` is called with each one that ends and its exit code."""
 
     start: Start
     ended: Callable[[PlannedRun, Handle], None]

@@ -24,7 +24,7 @@ class Ask:
 
 
 class Answers(Protocol):
-    """An operator who is told that the robot asks: a stand-in, or an operator of your own."""
+    """An operator who hears that the robot asks: a stand-in, or an operator of your own."""
 
     def asked(self, ask: Ask) -> bool:
         """Called once for each ask, before `decide` of the same step. True: it will take over by itself, so the robot does not wait for
