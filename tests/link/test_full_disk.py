@@ -1,5 +1,6 @@
 """A disk that is really full under a real hub: commands reach the robots, no step is lost, and all goes on when there is room."""
 
+import asyncio
 import dataclasses
 import json
 import os
@@ -65,6 +66,20 @@ def test_a_hub_that_starts_on_a_full_disk_is_not_taken_for_the_one_before(disk: 
     assert not hub.folder.hub_file.exists(), "where the hub before listened"
     disk.clear()
     hub._tick(time.monotonic())
+    assert json.loads(hub.folder.hub_file.read_text())["pid"] == os.getpid()
+    hub.close()
+
+
+def test_the_address_is_written_when_the_hub_listens_and_not_before(tmp_path: Path) -> None:
+    """Its first tick wrote it: whoever read it then was refused, for a moment."""
+    hub = Hub(make_run(tmp_path / "run"))
+
+    async def start() -> bool:
+        async with hub._lifespan(hub.app):  # what runs before the socket accepts connections
+            return hub.folder.hub_file.exists()
+
+    assert not asyncio.run(start())
+    hub._begin_listening()
     assert json.loads(hub.folder.hub_file.read_text())["pid"] == os.getpid()
     hub.close()
 

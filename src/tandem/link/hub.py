@@ -103,7 +103,8 @@ class Hub:
         self._failure: BaseException | None = None
         self._learner_rate, self._actor_rate = Rate(), Rate()
         self._began, self._saved_at = time.monotonic(), -math.inf
-        self._address_written = False
+        self._address_owed = False
+        """It listens, and no file says where: the disk was full."""
         self._findings = FindingsCache(findings, self.live)
         self._board = Board(run)
         self._journal = open_journal(run, info.spec, read_only=False, durability=config.durability)
@@ -209,9 +210,10 @@ class Hub:
         described = {"address": self.address, "pid": os.getpid(), "tls": self.config.certificate is not None, "run": self._hub.run_id}
         try:
             write_atomically(self.folder.hub_file, json.dumps(described).encode(), durable=False)
-            self._address_written = True
+            self._address_owed = False
         except StorageFull:
             self.folder.hub_file.unlink(missing_ok=True)
+            self._address_owed = True
 
     def _in_loop(self, function: Callable[..., None], *arguments: Any) -> None:
         assert self.loop is not None
@@ -238,7 +240,7 @@ class Hub:
         if now - self._saved_at >= _SAVE_LIVE_S:
             self._saved_at = now
             self._save_live()
-            if not self._address_written:
+            if self._address_owed:
                 self._write_address()
 
     def _credit_matters(self) -> bool:
