@@ -28,6 +28,8 @@ import numpy as np
 import tyro
 
 from benchmarks.demo_faults import FAULTS, episodes, fork_pickle, write
+from benchmarks.peers import PEERS as VENVS
+from benchmarks.peers import python_of
 from benchmarks.report import Report
 from tandem.data.demos import read_demos
 from tandem.data.formats.kinds import FORMATS, export, open_any
@@ -46,16 +48,9 @@ OWN = ("reach", "gear_assembly", "gear_pick_assembly")
 TARGETS: dict[str, tuple[str, float]] = {"faults_found": (">=", 20), "false_alarms": ("==", 0), "import_memory_gb": ("<=", 1.0)}
 
 
-def python_of(name: str) -> Path:
-    """The interpreter of a peer's virtual environment, which is made if it is not there."""
-    folder, wanted = ROOT / ".venv-peers" / f"demos-{name}", "\n".join(PEERS[name])
-    python, stamp = folder / "bin" / "python", folder / ".installed"
-    if not stamp.exists() or stamp.read_text() != wanted:
-        print(f"installing {', '.join(PEERS[name])} into {folder}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *PEERS[name]], check=True)
-        stamp.write_text(wanted)
-    return python
+def reader(name: str) -> Path:
+    """The interpreter of a peer's virtual environment."""
+    return python_of(VENVS / f"demos-{name}", PEERS[name])
 
 
 def exported(path: Path, name: str, folder: Path) -> Path:
@@ -66,7 +61,7 @@ def exported(path: Path, name: str, folder: Path) -> Path:
 def peer_reads(name: str, path: Path, folder: Path) -> bool:
     """Whether the peer's own reader finds what is in the file."""
     out, steps = exported(path, name, folder), read_demos(path).transitions
-    command = [python_of(name), ROOT / "benchmarks" / "demo_readers.py", name, out]
+    command = [reader(name), ROOT / "benchmarks" / "demo_readers.py", name, out]
     made = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
     if made.returncode:
         print(made.stderr[-2000:], file=sys.stderr)

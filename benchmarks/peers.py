@@ -22,10 +22,10 @@ REQUIREMENTS = (
 
 
 class Peers:
-    """A script of this folder, running in `.venv-peers`: reads one JSON object per line, writes one JSON value."""
+    """A script of this folder, running in a peer's environment: reads one JSON object per line, writes one JSON value."""
 
-    def __init__(self, script: str, *arguments: str) -> None:
-        command = [str(_python()), str(Path(__file__).with_name(script)), *arguments]
+    def __init__(self, script: str, *arguments: str, python: Path | None = None) -> None:
+        command = [str(python or python_of(PEERS, REQUIREMENTS)), str(Path(__file__).with_name(script)), *arguments]
         # they print and write log files into their working directory; shown only if they fail
         self._folder = tempfile.TemporaryDirectory()
         self._errors = Path(self._folder.name) / "stderr"
@@ -49,11 +49,15 @@ class Peers:
         self._folder.cleanup()
 
 
-def _python() -> Path:
-    python, stamp, wanted = PEERS / "bin" / "python", PEERS / ".installed", "\n".join(REQUIREMENTS)
+def python_of(folder: Path, requirements: tuple[str, ...], without_dependencies: tuple[str, ...] = ()) -> Path:
+    """The interpreter of a virtual environment with these packages, which is made if it is not there."""
+    python, stamp, wanted = folder / "bin" / "python", folder / ".installed", "\n".join((*requirements, *without_dependencies))
     if not stamp.exists() or stamp.read_text() != wanted:
-        print(f"installing {', '.join(REQUIREMENTS)} into {PEERS}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS], check=True)
+        print(f"installing {', '.join((*requirements, *without_dependencies))} into {folder}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*install, *requirements], check=True)
+        if without_dependencies:
+            subprocess.run([*install, "--no-deps", *without_dependencies], check=True)
         stamp.write_text(wanted)
     return python

@@ -5,6 +5,7 @@
 Sizes of `gear_assembly_pixels`: 30 numbers and two cameras of 128 x 128, batch 256, two critic updates and one of the actor. Compared
 with the learner of the same sizes without cameras, and with one that encodes every sampled picture again with our own trunk, as
 learners do that keep pictures in their replay buffer: 2 cameras x 2 observations x 256 rows x 2 updates = 2,048 pictures a step.
+And with LeRobot's SAC at the same sizes, in an environment of its own (`.venv-peers/lerobot`, installed here), which learns to see.
 All are measured in turns in one run; a figure is the median over the turns of the ratio within a turn.
 """
 
@@ -13,12 +14,15 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 import time
+from json import dumps
 from pathlib import Path
 
 import jax
 import numpy as np
 import tyro
 
+from benchmarks.peers import PEERS as VENVS
+from benchmarks.peers import Peers, python_of
 from benchmarks.report import Report
 from tandem.acting.eyes import Eyes
 from tandem.agents.sac import SAC
@@ -37,7 +41,13 @@ from tandem.programs.record import play_episode
 from tandem.types import Observation, Spec, Transition
 
 TASK, BATCH_SIZE, UPDATES = "gear_assembly_pixels", 256, 2
+LEROBOT = (
+    "torch==2.13.0", "accelerate", "av", "datasets", "deepdiff", "diffusers", "draccus", "einops", "huggingface-hub", "imageio", "pillow",
+    "pyserial", "safetensors",
+)  # fmt: skip
+"""What its SAC imports. LeRobot itself is installed without its dependencies, which ask for an older PyTorch and its CUDA libraries."""
 TARGETS = {
+    "over_lerobot": (">=", 30),
     "over_reencoding": (">=", 20),
     "of_state_speed": (">=", 0.4),
     "frames_per_s_core": (">=", 500),
@@ -137,14 +147,16 @@ def main(quick: bool = False, json: bool = False) -> None:
     ours = Learner(config, encoder.spec(spec), seen)
     felt = dataclasses.replace(spec, observation={name: e for name, e in spec.observation.items() if e.role == "vector"})
     state = Learner(config, felt, [_without(step, felt) for step in steps])
+    lerobot = _lerobot(config, spec, felt)
     seconds: dict[str, list[float]] = {}
     for _ in range(turns):
-        turn = {"ours": ours.seconds(updates), "state": state.seconds(updates)}
+        turn = {"lerobot": lerobot.ask(updates=1), "ours": ours.seconds(updates), "state": state.seconds(updates)}
         turn["encoding"] = encoding_seconds(encoder, pictures, 20 if quick else 400)
         turn["drawing"] = drawing_seconds(2 if quick else 20)
         turn["reencoding"] = turn["ours"] + 2 * 2 * BATCH_SIZE * UPDATES * turn["encoding"]
         for name, value in turn.items():
             seconds.setdefault(name, []).append(value)
+    lerobot.close()
     features = sum(step.observation[name].nbytes for step in seen[:1] for name in ("wrist_left", "wrist_right"))
     frames = ours.mixture.online._frames
     assert frames is not None
@@ -157,6 +169,7 @@ def main(quick: bool = False, json: bool = False) -> None:
     for name, values in seconds.items():
         report.row(name, f"{1 / np.median(values):.1f}", f"{1e3 * np.median(values):.2f}")
     report.figures = {
+        "over_lerobot": ratio("lerobot", "ours"),
         "over_reencoding": ratio("reencoding", "ours"),
         "of_state_speed": ratio("state", "ours"),
         "frames_per_s_core": 1 / float(np.median(seconds["encoding"])),
@@ -166,6 +179,16 @@ def main(quick: bool = False, json: bool = False) -> None:
         "act_ms_p99": act_milliseconds(encoder, ours, encoder.spec(spec), steps, 30 if quick else 300),
     }
     report.show(json)
+
+
+def _lerobot(config: SACConfig, spec: Spec, felt: Spec) -> Peers:
+    """Its learner with these sizes, compiled and warm."""
+    height, cameras = spec.observation["wrist_left"].shape[0], len(spec.observation) - len(felt.observation)
+    sizes = {"numbers": Layout(felt).size, "actions": spec.action_dim, "size": height, "cameras": cameras}
+    sizes |= {"batch": BATCH_SIZE, "hidden": config.hidden}
+    peers = Peers("pixel_peers.py", dumps(sizes), python=python_of(VENVS / "lerobot", LEROBOT, ("lerobot==0.4.4",)))
+    peers.ask(updates=1)
+    return peers
 
 
 def _without(step: Transition, spec: Spec) -> Transition:

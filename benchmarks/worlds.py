@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 import tyro
 
-from benchmarks.peers import Peers
+from benchmarks.peers import Peers, python_of
 from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import wilson
 from tandem.data.demos import read_demos
@@ -85,16 +85,9 @@ WORLDS = {
 """Named before anything was tuned; not to be changed."""
 
 
-def python_of(package: str) -> Path:
-    """The interpreter of a package's virtual environment, which is made if it is not there."""
-    folder, wanted = VENVS / package, "\n".join((*PACKAGES[package], *SERVING))
-    python, stamp = folder / "bin" / "python", folder / ".installed"
-    if not stamp.exists() or stamp.read_text() != wanted:
-        print(f"installing {', '.join(wanted.splitlines())} into {folder}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted.splitlines()], check=True)
-        stamp.write_text(wanted)
-    return python
+def python_of_package(package: str) -> Path:
+    """The interpreter of a package's virtual environment."""
+    return python_of(VENVS / package, (*PACKAGES[package], *SERVING))
 
 
 @dataclass(frozen=True)
@@ -110,7 +103,7 @@ class Trial:
 
     @property
     def python(self) -> Path:
-        return python_of(WORLDS[self.task].package)
+        return python_of_package(WORLDS[self.task].package)
 
     @property
     def env(self) -> str:

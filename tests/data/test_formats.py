@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.demo_faults import SPEC, episodes, fork_pickle, write
-from benchmarks.demos import PEERS, peer_reads, python_of
+from benchmarks.demos import PEERS, peer_reads, reader
 from tandem.cli import run
 from tandem.data.demos import Recording, load_demos, read_demos
 from tandem.data.formats.kinds import open_any
@@ -166,5 +166,5 @@ def test_a_file_of_others_is_checked_without_an_import(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PEERS)
 def test_the_peers_own_reader_opens_what_was_exported(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / "mine.db", SHORT)
-    python_of(name)
+    reader(name)
     assert peer_reads(name, path, tmp_path)
