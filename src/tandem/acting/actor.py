@@ -29,9 +29,6 @@ from tandem.types import ForeignPolicy, Observation, PolicySnapshot, Spec, Step,
 if TYPE_CHECKING:
     from tandem.acting.demo_starts import DemoStarts
 
-SKILLED = 0.9
-"""Success of the last episodes from which on some are acted without noise (`deterministic_share`)."""
-
 
 class ActorLink(Protocol):
     """The actor's end of any link."""
@@ -76,6 +73,7 @@ class Actor:
         seed: int,
         random_steps: int = 0,
         deterministic_share: float = 0.0,
+        deterministic_from: float = 0.9,
         starts: DemoStarts | None = None,
         say: Callable[[str], None] = lambda line: None,
         broken: Path | None = None,
@@ -89,7 +87,8 @@ class Actor:
         """The run's, whose scales may be fitted; the environment's where nobody gave another."""
         self._layout, self._actions = Layout(self.spec), ActionLayout.of(self.spec)
         self._random = np.random.default_rng([seed, 1])
-        self._random_steps, self._deterministic_share, self._starts = random_steps, deterministic_share, starts
+        self._random_steps, self._starts = random_steps, starts
+        self._deterministic_share, self._deterministic_from = deterministic_share, deterministic_from
         self._explores = np.ones(env.num_envs, bool)
         """Rows whose episode is acted with noise; the others take the most likely action."""
         self._successes: deque[bool] = deque(maxlen=WINDOW)
@@ -234,7 +233,7 @@ class Actor:
             self.ended[row] = False
             self.returns[row] = 0.0
             if self._deterministic_share:
-                skilled = sum(self._successes) >= SKILLED * WINDOW
+                skilled = sum(self._successes) >= self._deterministic_from * WINDOW
                 self._explores[row] = not skilled or self._random.random() >= self._deterministic_share
             if self.own_policy is not None:
                 self.own_policy.act.reset(np.arange(self.env.num_envs) == row)

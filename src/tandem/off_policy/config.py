@@ -52,8 +52,10 @@ class TrainConfig:
     """What is executed until the next decision: hold (the same action), or interpolate (from the last executed action to the decided
     one; fewer jerks, and it takes the whole decision to get there) (not in hil-serl)."""
     deterministic_share: float = 0.0
-    """Share of the episodes that are acted without exploration noise, once 90 % of the last 20 succeed. The policy is judged without
-    noise; where it would stand still then, noise hides it from the critics (not in hil-serl)."""
+    """Share of the episodes that are acted without exploration noise, once the policy is skilled (`deterministic_from`). It is judged
+    without noise; where it would stand still then, noise hides it from the critics (not in hil-serl)."""
+    deterministic_from: float = 0.9
+    """Success of the last 20 episodes from which on the policy counts as skilled (not in hil-serl)."""
     demo_starts: float = 0.0
     """Share of the training episodes that begin in the middle of a demonstration; simulations only (not in hil-serl)."""
     demo_starts_steps: int = 20_000
@@ -135,7 +137,7 @@ class TrainConfig:
         check_share(self.eval_share)
         if self.decision_steps != "auto":
             Decisions(self.decision_steps, self.between_decisions)  # says what is wrong
-        for name in ("deterministic_share", "demo_starts", "initial_demo_ratio", "final_demo_ratio"):
+        for name in ("deterministic_share", "deterministic_from", "demo_starts", "initial_demo_ratio", "final_demo_ratio"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be from 0 to 1, got {getattr(self, name)}")
         if self.seed < 0:

@@ -111,6 +111,7 @@ def _make_actor(
         seed=config.seed,
         random_steps=config.random_steps,
         deterministic_share=config.deterministic_share,
+        deterministic_from=config.deterministic_from,
         starts=starts,
         say=trainer.log,
         broken=trainer.run.broken,

@@ -289,6 +289,7 @@ def _make_actor(
         # random steps that the run has already made are not made again
         random_steps=max(0, int(settings.get("random_steps", 0)) - int(settings.get("actor_steps", 0))),
         deterministic_share=float(settings.get("deterministic_share", 0.0)),
+        deterministic_from=float(settings.get("deterministic_from", 0.9)),
         starts=_starts(args, settings),
         say=say,
         broken=RunFolder(args.run or args.spool.parent).broken,

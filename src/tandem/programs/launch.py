@@ -145,6 +145,7 @@ def _run(
             "seed": config.seed,
             "random_steps": config.random_steps,
             "deterministic_share": config.deterministic_share,
+            "deterministic_from": config.deterministic_from,
             "demo_starts": _demo_starts_setting(config),
             "reward_source": config.reward_source,
             "notice": config.notice,
