@@ -5,7 +5,8 @@
 Each seed does what `make train-pixels` does: 25 demonstrations, training, 100 episodes on separate seeds; `minutes` are from the first
 demonstration to the last evaluation. The same seed learns from state too, for the ratio of actor steps. For the comparison, each for the
 minutes that the first seed took: the same network with random weights, and pictures that show nothing (one grey level each, drawn at
-random). With `--moved` the recipe learns with cameras, light and colours changed in every episode, and is judged so.
+random). The policy of the first seed is also judged where one thing differs in every episode that it has never seen differ: cameras, light,
+colours, noise. With `--moved` the recipe learns with cameras, light and colours changed in every episode, and is judged so.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import dataclasses
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +24,11 @@ import tyro
 
 from benchmarks.plots import success_curves
 from benchmarks.report import Report, machine_gflops
-from tandem.acting.evaluate import wilson
+from tandem.acting.evaluate import Evaluation, evaluate, wilson
+from tandem.acting.policy import act_with, load_policy
 from tandem.agents.bc import BCConfig
-from tandem.envs.gear_assembly.pixels import CAMERAS, SIZE, GearAssemblyPixels, pixel_expert
-from tandem.envs.registry import make_env, make_expert, register_task
+from tandem.envs.gear_assembly.pixels import CAMERAS, LOOKS, SIZE, GearAssemblyPixels, pixel_expert
+from tandem.envs.registry import make_env, make_expert, register_task, registered
 from tandem.envs.task import Rows
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
@@ -34,6 +37,7 @@ from tandem.off_policy.sync import train
 from tandem.programs.record import record_demos
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
+from tandem.seeding import episode_seeds
 from tandem.types import Observation
 
 TASK, STATE, BLIND, MOVED = "gear_assembly_pixels", "gear_assembly", "gear_assembly_blind", "gear_assembly_pixels_moved"
@@ -93,6 +97,16 @@ def compared(
     yield "cloning", (summary | {"deterministic": summary["trained_long"]}, summary["minutes"])
 
 
+def judged_elsewhere(run: Path, seed: int, quick: bool) -> Iterator[tuple[str, Evaluation]]:
+    """The best policy of a run where one thing differs that did not differ when it learned, on the run's final seeds."""
+    snapshot, spec = load_policy(run)
+    for looks in LOOKS:
+        task = TASK if looks == "usual" else f"{TASK}_{looks}"
+        if registered(task) is None:
+            register_task(task, partial(GearAssemblyPixels, looks), looks, rewards=("sparse",), expert=pixel_expert)
+        yield looks, evaluate(task, act_with(snapshot, spec, None), episode_seeds(seed, "final", 2 if quick else 100))
+
+
 def steps_to_learn(run: Path) -> float:
     """Actor steps until the last 20 training episodes without help succeed as often as `LEARNED`; not a number if never."""
     for row in RunFolder.open(run).metrics():
@@ -146,6 +160,9 @@ def main(
         "state_ratio": float(np.mean(ratios)),
         "gflops": gflops,
     }
+    for looks, evaluation in judged_elsewhere(runs / f"pixels_{seeds[0]}", seeds[0], quick):
+        report.row(f"pixels, seed {seeds[0]}, {looks}", evaluation.rate, "", "")
+        report.figures[f"seen_{looks}"] = float(evaluation.rate.value)
     if compare:
         same_time = replace(recipe, max_minutes=seen[0][1], stop_success=None)
         for name, (summary, minutes) in compared(seeds[0], same_time, runs, display, quick):

@@ -7,6 +7,8 @@ simulation has a model of its own for this, so it costs no time.
 
 from __future__ import annotations
 
+import dataclasses
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,9 +31,11 @@ class Looks:
     """Relative change of the brightness of all lights together."""
     colour: float = 0.0
     """Change of each channel of each shape's colour, which is from 0 to 1."""
+    noise: float = 0.0
+    """Standard deviation of a camera's noise in each channel of each pixel, in grey levels of 255; not uniform."""
 
     def __post_init__(self) -> None:
-        if min(self.camera_place, self.camera_turn, self.light, self.colour) < 0 or self.light >= 1:
+        if min(self.camera_place, self.camera_turn, self.light, self.colour, self.noise) < 0 or self.light >= 1:
             raise ConfigError(f"looks change by ranges of 0 or more, and light by less than all of it; got {self}")
 
 
@@ -40,7 +44,7 @@ class OtherLooks:
 
     def __init__(self, batch: mujoco.batch.Batch, looks: Looks, cameras: Sequence[str]) -> None:
         self._looks = looks
-        self.changes = looks != Looks()
+        self.changes = dataclasses.replace(looks, noise=0.0) != Looks()
         if not self.changes:
             return
         model = batch.get_model(0)
@@ -61,5 +65,19 @@ class OtherLooks:
         change = looks.colour * stream.uniform(-1, 1, usual["geom_rgba"][:, :3].shape)
         fields["geom_rgba"][row, :, :3] = np.clip(usual["geom_rgba"][:, :3] + change, 0, 1)
 
+    def taken(self, pictures: np.ndarray) -> np.ndarray:
+        """Pictures (n, height, width, 3) with the noise of a camera.
+
+        The noise is drawn from the picture itself: one that is asked for twice is the same, and a state that is restored needs no more.
+        """
+        if not self._looks.noise:
+            return pictures
+        return np.stack([_noisy(picture, self._looks.noise) for picture in pictures])
+
     def memory(self) -> dict[str, np.ndarray]:
         return dict(self._fields) if self.changes else {}
+
+
+def _noisy(picture: np.ndarray, deviation: float) -> np.ndarray:
+    noise = np.random.default_rng(zlib.crc32(picture.tobytes())).standard_normal(picture.shape, np.float32)
+    return np.clip(np.rint(picture + np.float32(deviation) * noise), 0, 255).astype(np.uint8)

@@ -129,12 +129,12 @@ def _picks() -> dict[str, Registered]:
 def _by_eye() -> dict[str, Registered]:
     """The gear assembly with cameras in the place of the measured board."""
     summaries = {
-        "": "the same by eye: two cameras on the hand, and nobody says where the board is",
-        "_moved": "the same with cameras, light and colours changed in every episode",
+        "usual": "the same by eye: two cameras on the hand, and nobody says where the board is",
+        "moved": "the same with cameras, light and colours changed in every episode",
     }
     return {
-        f"gear_assembly_pixels{suffix}": Registered(
-            _late("gear_assembly.pixels:GearAssemblyPixels", bool(suffix)),
+        "gear_assembly_pixels" + ("" if looks == "usual" else f"_{looks}"): Registered(
+            _late("gear_assembly.pixels:GearAssemblyPixels", looks),
             summary,
             _BOTH,
             camera="close",
@@ -144,7 +144,7 @@ def _by_eye() -> dict[str, Registered]:
             limits=_late("gear_assembly.pixels:pixel_limits"),
             practice=True,
         )
-        for suffix, summary in summaries.items()
+        for looks, summary in summaries.items()
     }
 
 

@@ -41,7 +41,16 @@ WIDER = dataclasses.replace(
     workspace_low=(-70 * MM, -70 * MM, -12 * MM, -15 * DEGREE, -15 * DEGREE, -45 * DEGREE),
     workspace_high=(70 * MM, 70 * MM, 75 * MM, 15 * DEGREE, 15 * DEGREE, 45 * DEGREE),
 )
-MOVED = Looks(camera_place=3 * MM, camera_turn=3 * DEGREE, light=0.3, colour=0.1)
+LOOKS = {
+    "usual": Looks(),
+    "moved": Looks(camera_place=3 * MM, camera_turn=3 * DEGREE, light=0.3, colour=0.1),
+    "camera_1mm": Looks(camera_place=1 * MM, camera_turn=1 * DEGREE),
+    "camera_3mm": Looks(camera_place=3 * MM, camera_turn=3 * DEGREE),
+    "light": Looks(light=0.3),
+    "colour": Looks(colour=0.1),
+    "noise": Looks(noise=4.0),
+}
+"""All that differs at once, and each alone, for measuring what it costs a policy that has not seen it."""
 _MEANING = "picture of the camera on the hand that looks past the mounted gears at the gear's lower edge"
 PIXELS = dataclasses.replace(
     SPEC,
@@ -66,13 +75,13 @@ def pixel_limits() -> LimitSettings:
 
 
 class GearAssemblyPixels(Task):
-    """Holds a `GearAssembly` and shows it through cameras; with `moved` they, the light and the colours differ in every episode."""
+    """Holds a `GearAssembly` and shows it through cameras; what differs in every episode is named in `LOOKS`."""
 
-    def __init__(self, moved: bool = False, reward: Reward = "sparse", practice: Practice | None = None) -> None:
+    def __init__(self, looks: str = "usual", reward: Reward = "sparse", practice: Practice | None = None) -> None:
         self.gears = GearAssembly(reward=reward, practice=practice)
         self.gears.control = CartesianControl(WIDER)
-        self._looks = MOVED if moved else Looks()
-        name = f"{PIXELS.task}_moved" if moved else PIXELS.task
+        self._looks = LOOKS[looks]
+        name = PIXELS.task if looks == "usual" else f"{PIXELS.task}_{looks}"
         self.spec: Spec = dataclasses.replace(PIXELS, task=name, return_range=self.gears.spec.return_range)
 
     def build(self) -> mujoco.MjModel:
@@ -113,7 +122,7 @@ class GearAssemblyPixels(Task):
 
     def pictures(self, rows: Rows) -> dict[str, np.ndarray]:
         """By camera, (n, height, width, 3) uint8."""
-        return self._cameras.pictures(rows)
+        return {name: self._other.taken(pictures) for name, pictures in self._cameras.pictures(rows).items()}
 
     def judge(self, rows: Rows) -> Judgement:
         return self.gears.judge(rows)
