@@ -3,10 +3,11 @@
     python -m benchmarks.warmup [--task gear_assembly_fine] [--arms "no warm-up" ...] [--seeds 0 1 2] [--quick] [--json]
 
 Actor steps and minutes until an evaluation reaches 90 %, on the same demonstrations per seed: without a warm-up, with updates on the
-demonstrations alone (`pretrain_steps`), with a cloned start alone, and with the cloned start of the recipe, which waits for the critics and
-goes on imitating as long as it fails. On the long tasks there are more such updates, and an arm in which the share of demonstrations in a
-batch falls from 0.8 to 0.5. All arms are changes of the task's recipe, so on a long task all of them decide every few control steps;
-hil-serl's own settings are in `benchmarks.long_tasks`.
+demonstrations alone (`pretrain_steps`), with a cloned start alone, with the cloned start of the recipe, which waits for the critics and
+goes on imitating as long as it fails, and with that one where half of the first episodes begin in the middle of a demonstration. On the
+long tasks there are more such updates, and an arm in which the share of demonstrations in a batch falls from 0.8 to 0.5. All arms are
+changes of the task's recipe, so on a long task all of them decide every few control steps; hil-serl's own settings are in
+`benchmarks.long_tasks`.
 """
 
 from __future__ import annotations
@@ -29,22 +30,26 @@ from tandem.programs.record import record_demos
 from tandem.runs.display import Display
 
 Task = Literal["gear_assembly", "gear_assembly_fine", "gear_pick_assembly_fine"]
-BARE = {"clone_steps": 0, "critic_steps": 0}
+FREE = {"demo_imitation": 0.0}
+"""Nothing holds the policy to the demonstrations. A setting of the agent; the others are of the run."""
+BARE = {"clone_steps": 0, "critic_steps": 0, **FREE}
 SHORT: dict[str, dict[str, Any]] = {
     "no warm-up": BARE,
     "200 steps": {**BARE, "pretrain_steps": 200},
     "500 steps": {**BARE, "pretrain_steps": 500},
-    "clone alone": {"critic_steps": 0},
+    "clone alone": {"critic_steps": 0, **FREE},
     "clone, held": {},
+    "clone, held, demo starts": {"demo_starts": 0.5},
 }
-"""Differences from the recipe. All but the last one do not imitate the demonstrations during training."""
+"""Differences from the recipe. The last one needs a simulation: its episodes begin in the middle of a demonstration, fewer and fewer."""
 LONG: dict[str, dict[str, Any]] = {
     "no warm-up": BARE,
     "5,000 steps": {**BARE, "pretrain_steps": 5000},
     "share 0.8 to 0.5": {**BARE, "initial_demo_ratio": 0.8, "final_demo_ratio": 0.5},
     "5,000 steps, share 0.8 to 0.5": {**BARE, "pretrain_steps": 5000, "initial_demo_ratio": 0.8, "final_demo_ratio": 0.5},
-    "clone alone": {"critic_steps": 0},
+    "clone alone": {"critic_steps": 0, **FREE},
     "clone, held": {},
+    "clone, held, demo starts": {"demo_starts": 0.5},
 }
 """The same for long tasks; the fourth is what a fork of hil-serl does."""
 DEMOS = 25
@@ -61,8 +66,10 @@ def until_solved(run: Path) -> tuple[float, float]:
 def config_of(task: Task, changes: dict[str, Any], demos: Path, seed: int, quick: bool) -> TrainConfig:
     """The recipe with these changes, until the first evaluation at or above 90 %."""
     recipe = RECIPES[task]()
+    imitation = {name: changes[name] for name in FREE if name in changes}
     config = replace(
         recipe,
+        agent=replace(recipe.agent, **imitation),
         task=task,
         demos=(demos,),
         seed=seed,
@@ -70,10 +77,8 @@ def config_of(task: Task, changes: dict[str, Any], demos: Path, seed: int, quick
         stop_evaluations=1,  # only the time to the first 90 % counts
         final_episodes=0,
         max_steps=8000 if task == "gear_assembly" else recipe.max_steps,
-        **changes,
+        **{name: value for name, value in changes.items() if name not in FREE},
     )
-    if changes:
-        config = replace(config, agent=replace(config.agent, demo_imitation=0.0))
     if not quick:
         return config
     fewer = {name: min(getattr(config, name), 50) for name in ("pretrain_steps", "clone_steps", "critic_steps")}
