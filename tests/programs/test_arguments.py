@@ -7,6 +7,7 @@ import pytest
 import tyro
 
 from tandem.acting.asking import AskingConfig
+from tandem.agents.sac_config import SACConfig
 from tandem.envs.reach import SPEC as REACH
 from tandem.errors import ConfigError
 from tandem.off_policy.recipes import RECIPES, for_one_robot
@@ -91,7 +92,7 @@ def test_what_a_run_is_told_about_asking_reaches_its_actors() -> None:
 
 
 def test_a_recipe_that_does_not_exist_or_contradicts_a_resumed_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no recipe 'rlpg'; there are default, fitted, rlpd"):
+    with pytest.raises(ConfigError, match="no recipe 'rlpg'; there are default, fitted, fitted_pixels, rlpd"):
         read_run_args(TrainArgs, ["reach", "--recipe=rlpg"], "tandem train")
     with pytest.raises(ConfigError, match="both say which settings to start from"):
         read_run_args(TrainArgs, [f"--resume={tmp_path}", "--recipe=rlpd"], "tandem train")
@@ -152,3 +153,13 @@ def test_a_run_that_is_resumed_keeps_its_horizon(tmp_path: Path) -> None:
     RunFolder.create(tmp_path / "run", "rlpd", RECIPES["reach"](), REACH)
     with pytest.raises(ConfigError, match="a run keeps the horizon that it was started with"):
         read_run_args(TrainArgs, ["--resume", str(tmp_path / "run"), "--horizon", "auto"], "tandem train")
+
+
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if "pixels" in name])
+def test_recipes_for_cameras_hold_nothing_up_for_demonstrations_alone(recipe: str) -> None:
+    """With bounds and imitation the critics learned by heart which picture is a demonstration's, and nothing else."""
+    config = RECIPES[recipe]()
+    agent, plain = config.agent, SACConfig()
+    assert (agent.return_bound, agent.demo_imitation, config.clone_steps) == ("off", 0.0, 0)
+    assert (agent.n_step, agent.critic_ensemble_size, agent.hidden) == (plain.n_step, plain.critic_ensemble_size, plain.hidden)
+    assert agent.discount == "auto" and agent.learning_rate == RECIPES["fitted"]().agent.learning_rate

@@ -67,7 +67,10 @@ def open_eyes(
     encoder, encoded = encoded_demos(spec, config.demos, encoder, config.encoder, say)
     require_memory(encoder.spec(spec), config, say, demos=sum(_count(file) for file in encoded))
     if config.clone_steps and not clones:
-        say("the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away")
+        say(
+            "the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away. "
+            "The recipe for cameras is --recipe fitted_pixels (docs/pixels.md)"
+        )
         config = dataclasses.replace(config, clone_steps=0, critic_steps=0)
     return encoder, dataclasses.replace(config, demos=encoded)
 
