@@ -77,8 +77,8 @@ def fitted() -> TrainConfig:
 def for_one_robot(config: TrainConfig) -> TrainConfig:
     """The same for a robot that is there once: its steps are dear, so more is learned from each (22 learner steps a second at 10 Hz).
 
-    A learner that waits for its robot has time for networks of hil-serl's size and for twice as many critic updates: both learn more from
-    the same steps. With so few episodes it takes long until 90 % of them succeed, so those without noise begin at 60 %.
+    A learner that waits for its robot has time for networks of hil-serl's size, and for twice as many critic updates. With so few episodes
+    it takes long until 90 % of them succeed, so those without noise begin at 60 %. What the last two are worth is not measured apart.
     """
     agent = dataclasses.replace(config.agent, hidden=SACConfig.hidden, cta_ratio=4)
     return dataclasses.replace(config, agent=agent, num_envs=1, updates_per_actor_step=2.2, deterministic_from=0.6)
