@@ -23,6 +23,7 @@ from tandem.networks.encoders import resnet
 from tandem.networks.encoders.encoder import Encoder, fit_encoder
 from tandem.networks.encoders.trunks import Network
 from tandem.networks.onnx_policy import from_bytes
+from tandem.off_policy import trainer as trainer_module
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.eyes import bytes_per_step, open_eyes, require_memory
@@ -34,6 +35,7 @@ from tandem.programs.record import record_demos
 from tandem.runs.checkpoint import newest_checkpoint, read_checkpoint
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
+from tandem.runs.loggers import TensorBoard
 from tandem.types import Entry
 from tests.seeing_task import GRASPING, SEEING, GraspExpert, SeeingReach
 
@@ -159,6 +161,25 @@ def test_the_journal_of_a_run_keeps_its_pictures_and_another_encoder_learns_from
     config = dataclasses.replace(SMALL, demos=(copy,), encoder="random-lite0")
     other, config = open_eyes(SEEING, config, tmp_path / "other")
     assert other.hash != encoder.hash and len(load_demos(config.demos[0], other.spec(SEEING))) == len(steps)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_the_cameras_saw_last_is_shown_beside_the_metrics(
+    demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
+) -> None:
+    shown: list[tuple[int, dict[str, np.ndarray]]] = []
+    monkeypatch.setattr(trainer_module, "PICTURES_PERIOD", 5)
+    monkeypatch.setattr(TensorBoard, "show", lambda self, step, pictures: shown.append((step, dict(pictures))))
+    train(dataclasses.replace(SMALL, demos=(demos,), max_steps=5, keep_pictures=keep), tmp_path / "run", quiet())
+    if not keep:
+        assert not shown
+        return
+    [(step, pictures)] = shown
+    encoder = Encoder.read(RunFolder(tmp_path / "run").encoder_file)
+    with Journal.open(tmp_path / "run" / "journal.db") as journal:
+        features = [taken.observation["eye"] for _, taken in journal.read(journal.last_ord() - 3)]
+    seen = encoder.encode(pictures["eye"][None])[0]
+    assert step == 5 and any(np.array_equal(seen, each) for each in features), "a picture of the newest steps, not its features"
 
 
 def test_a_run_that_keeps_no_pictures_learns_the_same(demos: Path, run: Path, tmp_path: Path) -> None:

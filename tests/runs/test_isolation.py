@@ -1,12 +1,15 @@
 """Lines, rows and files beside the work: they fail, are counted, and end nothing."""
 
+import io
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 from tensorboardX.proto import event_pb2
 
 from tandem.errors import ConfigError, StorageFull
@@ -133,20 +136,37 @@ def test_rows_for_tensorboard_on_a_full_disk_are_left_out_and_training_goes_on(t
         run.close()
 
 
+def tensorboard_values(run: RunFolder) -> list[tuple[int, Any]]:
+    """The step and the value of each entry."""
+    [file] = run.tensorboard.iterdir()
+    data, found, at = file.read_bytes(), [], 0
+    while at < len(data):  # length, its checksum, the event, its checksum
+        size = int.from_bytes(data[at : at + 8], "little")
+        event = EVENTS.Event.FromString(data[at + 12 : at + 12 + size])
+        found += [(event.step, value) for value in event.summary.value]
+        at += 12 + size + 4
+    return found
+
+
 def test_tensorboard_can_read_what_is_written(tmp_path: Path) -> None:
     run = RunFolder.create(tmp_path / "run", "rlpd", {}, SPEC)
     run.add_loggers()
     for number in range(3):
         run.loggers.log(number, {"loss": float(number)})
     run.close()
-    [file] = run.tensorboard.iterdir()
-    data, found, at = file.read_bytes(), [], 0
-    while at < len(data):  # length, its checksum, the event, its checksum
-        size = int.from_bytes(data[at : at + 8], "little")
-        event = EVENTS.Event.FromString(data[at + 12 : at + 12 + size])
-        found += [(event.step, value.tag, value.simple_value) for value in event.summary.value]
-        at += 12 + size + 4
+    found = [(step, value.tag, value.simple_value) for step, value in tensorboard_values(run)]
     assert found == [(0, "loss", 0.0), (1, "loss", 1.0), (2, "loss", 2.0)]
+
+
+def test_tensorboard_shows_what_cameras_saw(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path / "run", "rlpd", {}, SPEC)
+    run.add_loggers()
+    seen = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
+    run.loggers.show(500, {"wrist_left": seen})
+    run.close()
+    [(step, value)] = tensorboard_values(run)
+    assert (step, value.tag, value.image.height, value.image.width) == (500, "cameras/wrist_left", 4, 6)
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(value.image.encoded_image_string))), seen)
 
 
 def test_a_folder_for_tensorboard_that_cannot_be_made_is_an_event(tmp_path: Path) -> None:

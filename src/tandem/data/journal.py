@@ -23,7 +23,7 @@ from __future__ import annotations
 import contextlib
 import numbers
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,10 +32,12 @@ from tandem.data.journal_file import CREATE_DISCARDED, storage_error
 from tandem.data.journal_questions import JournalQuestions
 from tandem.data.quarantine import storable
 from tandem.data.validation import COUNT_LIMIT, Validator
-from tandem.errors import FileUnreadable
+from tandem.errors import DataError, FileUnreadable
 from tandem.types import Spec, Transition
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from tandem.data.frames import FrameTable
     from tandem.data.seen import FeatureTable
 
@@ -102,6 +104,20 @@ class Journal(JournalQuestions):
             if len(rows) < min(left, _PAGE_OF_ROWS):
                 return
             after_ord, left = rows[-1][0], left - len(rows)
+
+    def pictures(self, places: Sequence[int]) -> dict[str, list[np.ndarray]]:
+        """What the cameras of a run showed before the step after each of these bookmarks; nothing where it keeps no pictures."""
+        cameras = [name for name, entry in self.spec.observation.items() if entry.role == "features"]
+        if not cameras:
+            return {}
+        self.pictured = True
+        try:
+            steps = [step for place in dict.fromkeys(places) for _, step in self.read(place, 1)]
+            return {name: [step.observation[name] for step in steps] for name in cameras} if steps else {}
+        except DataError:  # none were kept
+            return {}
+        finally:
+            self.pictured = False
 
     def forget_after(self, ord: int) -> int:
         """Remove the steps after a bookmark, for a simulation that restarts there; returns how many. Frames stay: they come again."""

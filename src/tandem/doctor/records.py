@@ -20,13 +20,12 @@ from tandem.data.figures import Figures
 from tandem.data.journal import Journal
 from tandem.data.journal_questions import Source
 from tandem.data.report import Report, report_on
-from tandem.data.seen import cameras_of
 from tandem.data.validation import Validator
 from tandem.doctor import limits
 from tandem.doctor.machine import Machine, look_at_machine
 from tandem.doctor.probe import Probe
 from tandem.doctor.values import DemoValues, values_of_run
-from tandem.errors import DataError, FileMissing, TandemError
+from tandem.errors import FileMissing, TandemError
 from tandem.rewards.classifier import Classifier, parse_classifier
 from tandem.rewards.labels import Label, labels_of_run
 from tandem.runs.checkpoint import AGENT_FILE
@@ -367,26 +366,11 @@ def _journal(path: Path) -> tuple[JournalFigures | None, str]:
             starts = np.linspace(0, max(0, journal.last_ord() - BLOCK), min(BLOCKS, 1 + fits // BLOCK)).astype(int)
             blocks = [[step for _, step in journal.read(int(start), BLOCK)] for start in dict.fromkeys(starts)]
             reasons, senders = (journal.reasons(), journal.rejected_sources()) if rejected else ([], [])
-            pictures = _pictures(journal)
+            places = np.linspace(journal.start_of_last(TAIL), max(0, journal.last_ord() - 1), PICTURES).astype(int)
+            pictures = journal.pictures(places.tolist())
             return JournalFigures(accepted, rejected, reasons, journal.sources(), size, tail, blocks, senders, pictures), ""
     except TandemError as problem:
         return None, str(problem)
-
-
-def _pictures(journal: Journal) -> dict[str, list[np.ndarray]]:
-    """What the cameras of a run showed before some of its newest steps; nothing where it keeps no pictures."""
-    cameras = cameras_of(journal.spec)
-    if not cameras:
-        return {}
-    journal.pictured = True
-    try:
-        places = np.linspace(journal.start_of_last(TAIL), journal.last_ord() - 1, PICTURES).astype(int)
-        steps = [step for place in dict.fromkeys(places.tolist()) for _, step in journal.read(place, 1)]
-        return {name: [step.observation[name] for step in steps] for name in cameras} if steps else {}
-    except DataError:  # none were kept
-        return {}
-    finally:
-        journal.pictured = False
 
 
 def _own_actions(journal: JournalFigures | None) -> np.ndarray | None:

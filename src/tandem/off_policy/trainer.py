@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from tandem.agents.devices import memory_in_words, on_all_devices
 from tandem.agents.sac_start import agent_for
+from tandem.data.journal import Journal
 from tandem.off_policy.campaigns import campaign_for
 from tandem.off_policy.cloning import clone_to_start_from
 from tandem.off_policy.config import TrainConfig, require_learnable
@@ -22,6 +23,9 @@ from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder, this_machine
 from tandem.types import Metrics, PolicySnapshot, Spec, Transition
+
+PICTURES_PERIOD = 500
+"""Learner steps between two pictures of each camera beside the metrics."""
 
 
 class TrainerLink(LearnerLink, Protocol):
@@ -121,6 +125,8 @@ class Trainer:
         self._update()
         config, step = self.config, self.learner.steps
         self.display.training(self.clocks, config.max_steps, self.learner.episodes.in_words, self._logged, self.campaign.seconds_left)
+        if step % PICTURES_PERIOD == 0 and self.learner.agent.cameras:
+            self._show_pictures()
         if config.eval_period and step % config.eval_period == 0 and self._worth_evaluating() and self.judge.affordable():
             self.evaluate()
         self.check_limits()
@@ -146,6 +152,13 @@ class Trainer:
         row, self._row = self._row, None
         self._logged = {name: float(value) for name, value in row.update.items()}
         self.report(self._logged | row.known, row.clocks, row.wall_s)
+
+    def _show_pictures(self) -> None:
+        """What the cameras saw in the newest step; nothing where a run keeps no pictures."""
+        with Journal.open(self.run.journal, self.spec) as journal:
+            seen = journal.pictures([journal.last_ord() - 1])
+        if seen:
+            self.run.loggers.show(self.learner.steps, {name: pictures[-1] for name, pictures in seen.items()})
 
     def stop(self, reason: str) -> None:
         self.campaign.stop(reason)

@@ -8,9 +8,11 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
+
+import numpy as np
 
 from tandem.errors import ConfigError
 from tandem.types import Metrics
@@ -24,6 +26,10 @@ class Logger(Protocol):
     name: str
 
     def log(self, learner_step: int, metrics: Metrics) -> None: ...
+
+    def show(self, learner_step: int, pictures: Mapping[str, np.ndarray]) -> None:
+        """What cameras saw, (height, width, channels) uint8 each by its name."""
+        ...
 
     def close(self) -> None: ...
 
@@ -49,9 +55,16 @@ class TensorBoard:
         self._thread.start()
 
     def log(self, learner_step: int, metrics: Metrics) -> None:
+        self._put(learner_step, [self._summary.Value(tag=name, simple_value=value) for name, value in metrics.items()])
+
+    def show(self, learner_step: int, pictures: Mapping[str, np.ndarray]) -> None:
+        from tensorboardX.summary import image  # late: only runs with cameras need it
+
+        self._put(learner_step, [image(f"cameras/{name}", shown, dataformats="HWC").value[0] for name, shown in pictures.items()])
+
+    def _put(self, learner_step: int, values: list[Any]) -> None:
         if self._problem is not None:
             raise self._problem
-        values = [self._summary.Value(tag=name, simple_value=value) for name, value in metrics.items()]
         self._rows.put_nowait(self._event(wall_time=time.time(), step=learner_step, summary=self._summary(value=values)))
 
     def close(self) -> None:
@@ -95,10 +108,17 @@ class WandB:
     def __init__(self, project: str, folder: Path, config: dict[str, Any]) -> None:
         import wandb  # pyright: ignore[reportMissingImports]
 
-        self._run = wandb.init(project=project, name=folder.name, dir=str(folder), config=config)
+        self._run, self._image = wandb.init(project=project, name=folder.name, dir=str(folder), config=config), wandb.Image
+        # a row may be of a policy some steps ago, whose evaluation took that long, and W&B drops rows whose step goes back
+        self._run.define_metric("learner_step")
+        self._run.define_metric("*", step_metric="learner_step")
 
     def log(self, learner_step: int, metrics: Metrics) -> None:
-        self._run.log(metrics, step=learner_step)
+        self._run.log({**metrics, "learner_step": learner_step})
+
+    def show(self, learner_step: int, pictures: Mapping[str, np.ndarray]) -> None:
+        images = {f"cameras/{name}": self._image(picture) for name, picture in pictures.items()}
+        self._run.log({**images, "learner_step": learner_step})
 
     def close(self) -> None:
         self._run.finish()
@@ -123,6 +143,9 @@ class Isolated:
 
     def log(self, learner_step: int, metrics: Metrics) -> None:
         self._each(lambda logger: logger.log(learner_step, metrics))
+
+    def show(self, learner_step: int, pictures: Mapping[str, np.ndarray]) -> None:
+        self._each(lambda logger: logger.show(learner_step, pictures))
 
     def close(self) -> None:
         self._each(lambda logger: logger.close())
