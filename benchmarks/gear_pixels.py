@@ -1,6 +1,6 @@
 """Does RLPD learn the gear assembly from two cameras, and what are the cameras worth?
 
-    python -m benchmarks.gear_pixels --seeds 0 1 2 [--quick] [--json] [--runs FOLDER]
+    python -m benchmarks.gear_pixels --seeds 0 1 2 [--quick] [--json] [--runs FOLDER] [--go-on FOLDER]
 
 Each seed does what `make train-pixels` does: 25 demonstrations, training, 100 episodes on separate seeds; `minutes` are from the first
 demonstration to the last evaluation. The same seed learns from state too, for the ratio of actor steps. For the comparison, each for the
@@ -12,10 +12,12 @@ colours, noise. With `--moved` the recipe learns with cameras, light and colours
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ from tandem.agents.bc import BCConfig
 from tandem.envs.gear_assembly.pixels import CAMERAS, LOOKS, SIZE, GearAssemblyPixels, pixel_expert
 from tandem.envs.registry import make_env, make_expert, register_task, registered
 from tandem.envs.task import Rows
+from tandem.files import write_atomically
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.recipes import RECIPES
@@ -69,7 +72,12 @@ class Blind(GearAssemblyPixels):
 
 def learn(task: str, recipe: TrainConfig, seed: int, runs: Path, name: str, display: Display, quick: bool) -> tuple[dict[str, Any], float]:
     """The summary of a run with demonstrations of its own, and the minutes that both took."""
-    began, folder = time.monotonic(), runs / f"{name}_{seed}"
+    known, began, folder = runs / f"{name}_{seed}.json", time.monotonic(), runs / f"{name}_{seed}"
+    if known.exists():
+        kept = loads(known.read_text())
+        return kept["summary"], kept["minutes"]
+    for leftover in (folder, runs / f"{name}_demos_{seed}"):
+        shutil.rmtree(leftover, ignore_errors=True)
     env = make_env(task)
     demos = record_demos(env, make_expert(task, seed), 2 if quick else DEMOS, runs / f"{name}_demos_{seed}", seed)
     env.close()
@@ -78,6 +86,7 @@ def learn(task: str, recipe: TrainConfig, seed: int, runs: Path, name: str, disp
         config = replace(config, max_steps=20, final_episodes=2, eval_period=0)
     summary = train(config, folder, display)
     minutes = (time.monotonic() - began) / 60
+    write_atomically(known, dumps({"summary": summary, "minutes": minutes, "gflops": machine_gflops()}).encode())
     display.say(
         f"{name}, seed {seed}: {summary['deterministic']['successes']} of {summary['deterministic']['episodes']}, {minutes:.1f} min"
     )
@@ -120,6 +129,7 @@ def main(
     quick: bool = False,
     json: bool = False,
     runs: Path = Path("runs/benchmark_pixels"),
+    go_on: Path | None = None,
     moved: bool = True,
     compare: bool = True,
 ) -> None:
@@ -130,12 +140,13 @@ def main(
         quick: Some steps and two episodes, to check that it works.
         json: One JSON object instead of the table.
         runs: Folder for the runs.
+        go_on: Folder of an earlier call that was stopped: what it has learned to the end is not learned again.
         moved: Also learn with cameras, light and colours that change.
         compare: Also learn with random weights, with a network that learns to see and with pictures that show nothing, and clone the
             demonstrations.
     """
     register_task(BLIND, Blind, "pictures that show nothing", rewards=("sparse",), expert=pixel_expert)
-    runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
+    runs = go_on or runs / time.strftime("%Y-%m-%d_%H-%M-%S")
     display, gflops, recipe = Display("quiet" if json else "lines"), machine_gflops(), RECIPES[TASK]()
     report = Report("gear_pixels", ("method", "success [95 %]", "minutes", "learner / actor steps"), TARGETS)
 
@@ -163,15 +174,15 @@ def main(
     for looks, evaluation in judged_elsewhere(runs / f"pixels_{seeds[0]}", seeds[0], quick):
         report.row(f"pixels, seed {seeds[0]}, {looks}", evaluation.rate, "", "")
         report.figures[f"seen_{looks}"] = float(evaluation.rate.value)
+    if moved:
+        summary, minutes = learn(MOVED, replace(recipe, max_minutes=30), seeds[0], runs, "moved", display, quick)
+        row("cameras moved, light and colours changed", summary, minutes)
+        report.figures["moved_cameras_success"] = summary["deterministic"]["success"]
     if compare:
         same_time = replace(recipe, max_minutes=seen[0][1], stop_success=None)
         for name, (summary, minutes) in compared(seeds[0], same_time, runs, display, quick):
             row(name.replace("_", " "), summary, minutes)
             report.figures[f"{name}_success"] = summary["deterministic"]["success"]
-    if moved:
-        summary, minutes = learn(MOVED, replace(recipe, max_minutes=30), seeds[0], runs, "moved", display, quick)
-        row("cameras moved, light and colours changed", summary, minutes)
-        report.figures["moved_cameras_success"] = summary["deterministic"]["success"]
     curves = [(f"{name}, seed {seed}", runs / f"{name}_{seed}") for name in ("pixels", "state") for seed in seeds]
     success_curves(curves, runs / "curves.png")
     report.show(json)
