@@ -46,6 +46,7 @@ class Judge:
         final_episodes: int,
         eval_stochastic: bool = False,
         share: float = 0.0,
+        trained_s: float = 0.0,
         say: Callable[[str], None] = lambda line: None,
         progress: Callable[[str, int, int], None] = lambda what, have, want: None,
     ) -> None:
@@ -55,7 +56,7 @@ class Judge:
         self.each_step: Callable[[], None] = lambda: None
         """Called at every step of an evaluation during training: learning pauses for it, and somebody may have to show that it is alive."""
         self._share = share if registered(task) is None else 0.0
-        self._began = self._trained_since = time.monotonic()
+        self._began = self._trained_since = time.monotonic() - trained_s
         self._took = 0.0
         """Seconds of the last evaluation."""
         self._said_rarer = False

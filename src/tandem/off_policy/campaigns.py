@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tandem.acting.examiner import Examination, Examiner
 from tandem.acting.judge import Judge
 from tandem.off_policy.config import TrainConfig
 from tandem.runs.campaign import Campaign, StopRules
@@ -27,3 +28,9 @@ def campaign_for(config: TrainConfig, run: RunFolder, spec: Spec, display: Displ
     )
     rules = StopRules(config.max_steps, config.max_minutes, config.stop_success, config.stop_evaluations)
     return judge, Campaign(run, spec, display, rules, evaluate=judge.score, judge=judge.final, say=say)
+
+
+def examiner_for(config: TrainConfig, run: RunFolder) -> Examiner:
+    """Evaluates in a process of its own while the trainer learns."""
+    asked = Examination(config.task, config.seed, config.eval_episodes, config.eval_stochastic, config.eval_share)
+    return Examiner(asked, run.spec, run.path / "examination")

@@ -17,6 +17,7 @@ from tandem.acting.judge import Judge
 from tandem.data.demos import load_demos
 from tandem.link.messages import Command
 from tandem.link.trainer_end import TrainerEnd, open_journal
+from tandem.off_policy.campaigns import examiner_for
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.saving import restore, save
 from tandem.off_policy.trainer import Trainer
@@ -26,7 +27,7 @@ from tandem.runs.checkpoint import restoring
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
 from tandem.runs.folder import RunFolder
-from tandem.runs.stopping import interruptible
+from tandem.runs.stopping import INTERRUPTED, interruptible
 from tandem.types import Transition
 
 _IDLE_S = 0.002
@@ -106,6 +107,7 @@ def run_training(
     with display:
         training = make(run, demos, link)
         training.campaign.watch = watch or training.campaign.watch
+        training.campaign.examiner = examiner_for(config, run)
         loop = TrainerLoop(training, link, display.say)
         if run.has_checkpoint():
             with restoring(run.checkpoints):
@@ -121,6 +123,7 @@ def run_training(
                 training.flush()
         loop.beat("stopped")
         training.save()
+        loop.await_evaluation(reason)
         summary = training.finish(reason)
     link.close()
     run.close()
@@ -202,6 +205,7 @@ class TrainerLoop:
             for command in self._link.commands():
                 self.handle_command(command)
             new = training.receive()
+            campaign.collect()
             self.beat("paused" if self.paused else training.phase)
             if self.paused:
                 time.sleep(_IDLE_S)
@@ -214,6 +218,15 @@ class TrainerLoop:
                 if not new:
                     time.sleep(_IDLE_S)
         return campaign.stop_reason
+
+    def await_evaluation(self, reason: str) -> None:
+        """What is being evaluated may be the best policy of the run. A person who interrupts it does not wait."""
+        campaign = self.training.campaign
+        while reason != INTERRUPTED and campaign.collect():
+            self.beat("evaluating")
+            time.sleep(10 * _IDLE_S)
+        if campaign.examiner is not None:
+            campaign.examiner.close()
 
     def _save(self) -> None:
         with self.training.campaign.storing("the checkpoint"):

@@ -14,9 +14,9 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from tandem.errors import EnvironmentTaken, SpecMismatch, StorageFull
+from tandem.errors import EnvironmentFailed, EnvironmentTaken, SpecMismatch, StorageFull
 from tandem.runs.checkpoint import Checkpoint, read_policy, resume_from, write_policy
 from tandem.runs.clocks import Clocks
 from tandem.runs.display import Display
@@ -69,6 +69,33 @@ class Progress:
     """Evaluations in a row at or above `stop_success`."""
 
 
+class Examiner(Protocol):
+    """Evaluates in a process of its own, one policy at a time."""
+
+    @property
+    def busy(self) -> bool: ...
+
+    def begin(self, snapshot: PolicySnapshot) -> None: ...
+
+    def take(self) -> Score | None:
+        """None until it is there."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An evaluation, and when the policy was what it is."""
+
+    snapshot: PolicySnapshot
+    clocks: Clocks
+    at: str
+    """The same for people."""
+    wall_s: float
+    scheduled: bool
+
+
 class Campaign:
     """Evaluations, the best policy and the end of one run."""
 
@@ -93,6 +120,10 @@ class Campaign:
         """Around what is written while the run goes on: a full disk is said and does not end it. What was there before is intact."""
         self._apart = Apart(self._say)
         self._said_no_success = False
+        self.examiner: Examiner | None = None
+        """Evaluates in a process of its own; None: `evaluate` does it, and the learner waits."""
+        self._examined: Asked | None = None
+        self._said_busy = self._taken = False
 
     def report(self, clocks: Clocks, metrics: Metrics, wall_s: float | None = None) -> None:
         """A row of metrics, in the run folder and (`--json`) on the screen; `wall_s` is the present one unless given."""
@@ -108,27 +139,69 @@ class Campaign:
     def evaluate(self, snapshot: PolicySnapshot, clocks: Clocks, at: str, *, scheduled: bool = True) -> Score | None:
         """Score a policy and keep it if none was better. `scheduled=False`: a person asked for it, and it does not count for stopping.
 
-        None where it cannot be evaluated while the run trains, which is said.
+        None where it cannot be evaluated while the run trains, which is said; and with an examiner, whose score `collect` takes later.
         """
+        if self.examiner is not None:
+            self._ask(self.examiner, Asked(snapshot, clocks, at, self.run.wall_s, scheduled))
+            return None
         try:
             score = self._evaluate(snapshot)
         except EnvironmentTaken as taken:
             self._say(str(taken))
             return None
+        self._scored(score, Asked(snapshot, clocks, at, self.run.wall_s, scheduled))
+        return score
+
+    def _ask(self, examiner: Examiner, asked: Asked) -> None:
+        if self._taken:
+            return
+        if not examiner.busy:
+            self._examined = asked
+            examiner.begin(asked.snapshot)
+        elif not asked.scheduled or not self._said_busy:
+            self._said_busy |= asked.scheduled
+            self._say(
+                f"no evaluation at {asked.at}: the one before is not done yet"
+                + (" (said once: evaluations take longer than eval_period)" if asked.scheduled else "; ask again when it is")
+            )
+
+    def collect(self) -> bool:
+        """Take the score of the examiner, if it is there; returns whether one is still awaited."""
+        if self.examiner is None or self._examined is None:
+            return False
+        asked = self._examined
+        try:
+            score = self.examiner.take()
+        except EnvironmentTaken as taken:
+            self._say(str(taken))
+            self._taken, self._examined = True, None
+            return False
+        except EnvironmentFailed as failed:
+            self._say(str(failed))
+            self._examined = None
+            return False
+        if score is None:
+            return True
+        self._examined = None
+        with self.storing("the evaluation"):
+            self._scored(score, asked)
+        return False
+
+    def _scored(self, score: Score, asked: Asked) -> None:
+        snapshot, clocks = asked.snapshot, asked.clocks
         success = {"eval/success": score.success} if score.success_known else {}
-        self.report(clocks, {**success, "eval/return": score.returns, "eval/length": score.length})
-        self.display.say(f"evaluation at {at}: {score.outcome}, {score.length:.1f} actions")
+        self.report(clocks, {**success, "eval/return": score.returns, "eval/length": score.length}, asked.wall_s)
+        self.display.say(f"evaluation at {asked.at}: {score.outcome}, {score.length:.1f} actions")
         progress = self.progress
         if score.value >= progress.best:
             progress.best, progress.best_step, self.best = score.value, clocks.learner_step, snapshot
             write_policy(self.run.best_policy, snapshot, self.spec, score=score.value, learned_by=self.run.kind)
         if not score.success_known:
             self._say_no_success()
-        elif scheduled and self.rules.stop_success is not None:
+        elif asked.scheduled and self.rules.stop_success is not None:
             progress.reached = progress.reached + 1 if score.success >= self.rules.stop_success else 0
             if progress.reached >= self.rules.stop_evaluations:
                 self.stop(f"stop_success ({self.rules.stop_success:g}) reached in {progress.reached} evaluations in a row")
-        return score
 
     def _say_no_success(self) -> None:
         """Once: a limit that can never be reached is worse than none."""
