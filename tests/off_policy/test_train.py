@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -363,11 +364,15 @@ def test_a_logger_that_fails_is_reported_once_and_does_not_stop_the_run(demos: P
         def log(self, learner_step: int, metrics: dict[str, float]) -> None:
             raise OSError("no route to host")
 
+        def show(self, learner_step: int, pictures: Mapping[str, np.ndarray]) -> None:
+            raise AssertionError("a logger that was left out is not asked again")
+
         def close(self) -> None:
             raise AssertionError("a logger that was left out is not asked again")
 
     loggers.add(Broken())
     loggers.log(1, {})
+    loggers.show(1, {})
     loggers.log(2, {})
     loggers.close()
     assert reported == [("broken", "OSError: no route to host")]
