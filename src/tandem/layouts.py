@@ -27,8 +27,11 @@ TOLERANCE = 1e-6
 class Layout:
     """Where the entries of a spec lie in the vector."""
 
-    def __init__(self, spec: Spec):
-        entries = {name: spec.observation[name] for name in sorted(spec.observation)}
+    def __init__(self, spec: Spec, privileged: bool = False):
+        """`privileged`: with the numbers that no policy sees, behind the others."""
+        of_all = {name: entry for name, entry in sorted(spec.observation.items()) if entry.role != "privileged"}
+        of_critics = {name: entry for name, entry in sorted(spec.observation.items()) if entry.role == "privileged" and privileged}
+        entries = {**of_all, **of_critics}
         self.names = tuple(name for name, entry in entries.items() if entry.dtype == "float32")
         self.raw_names = tuple(name for name in entries if name not in self.names)
         """Entries that are kept as they are (images): a scale and a clip would only blow them up."""

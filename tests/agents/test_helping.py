@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tandem.agents import anchoring, blaming
-from tandem.agents.sac import SAC
+from tandem.agents.sac import SAC, network_of
 from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_start import agent_for
 from tandem.envs.registry import spec_for
@@ -56,12 +56,13 @@ def test_blame_by_the_critics_is_that_of_the_target_critics_where_the_person_too
     state, weights = SAC(config, 5, 2).init(0), np.repeat(np.array([1.0, 0.5, 0.0], np.float32), 6)
     target = jax.tree.map(lambda array: 3 * array, state.target_critic)  # not what the newest critics say
     blamed = takeovers(weights, 5, 2)
-    found = blaming.lost(config, blamed, state.actor, state.critic, target, jnp.asarray(blamed.actions))
+    own = network_of(state.actor).mode(jnp.asarray(blamed.observations))
+    found = blaming.lost(config, blamed, target, jnp.asarray(blamed.observations), own, jnp.asarray(blamed.actions))
 
     def value(actions: np.ndarray) -> np.ndarray:
         return np.asarray(target(jnp.concatenate((blamed.observations, actions), axis=1))).mean(axis=0)
 
-    preferred = np.maximum(0, value(np.asarray(state.actor.mode(jnp.asarray(blamed.observations)))) - value(blamed.actions))
+    preferred = np.maximum(0, value(np.asarray(own)) - value(blamed.actions))
     np.testing.assert_allclose(found, weights * preferred, rtol=1e-4, atol=1e-6)
     assert all((preferred[part] > 0).any() for part in (slice(0, 6), slice(6, 12), slice(12, 18)))
 

@@ -138,6 +138,66 @@ def test_the_grasp_critic_sees_through_the_arms_heads_and_does_not_train_them() 
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+# ---- critics that see the state
+
+KNOWN = dataclasses.replace(SPEC, observation={**SPEC.observation, "ball": Entry((2,), role="privileged")})
+
+
+def informed(seed: int) -> Batch:
+    drawn, rng = batch(seed), np.random.default_rng(seed + 100)
+    now, later = (
+        np.concatenate([vector, rng.standard_normal((2, 16, 2))], axis=-1, dtype=np.float32)
+        for vector in (drawn.observations, drawn.next_observations)
+    )
+    return drawn._replace(observations=now, next_observations=later)
+
+
+def test_critics_that_see_the_state_have_no_eyes_and_the_policys_loss_trains_its_own() -> None:
+    agent = agent_for(SACConfig(hidden=(8, 8), critic_sees="state"), KNOWN)
+    before, drawn = agent.init(0), informed(0)
+    last = jax.tree.map(lambda array: array[-1], drawn)
+    after_critic, _ = jax.jit(agent.update_critic)(agent.copy(before), last)
+    assert differ(after_critic.critic, before.critic) and not differ(after_critic.actor, before.actor)
+    after_actor, _ = jax.jit(agent.update_actor)(agent.copy(before), last)
+    assert isinstance(before.actor, Seeing) and isinstance(after_actor.actor, Seeing)
+    assert differ(after_actor.actor.heads, before.actor.heads) and differ(after_actor.actor.values, before.actor.values)
+    assert not differ(after_actor.critic, before.critic)
+
+    def predicted(of: Batch) -> float:
+        return float(agent.values(before, jax.tree.map(lambda array: array[-1], of))["critic/predicted_qs"])
+
+    other_state = drawn._replace(observations=drawn.observations + np.array([0, 0, 0, 1, 1], np.float32))
+    other_pictures = drawn._replace(raw={name: -array for name, array in drawn.raw.items()})
+    assert predicted(other_state) != predicted(drawn) == predicted(other_pictures)
+
+
+def test_a_policy_beside_critics_that_see_the_state_acts_without_it_and_starts_another_run() -> None:
+    agent = agent_for(SACConfig(hidden=(8, 8), critic_sees="state", actor_average=0.5), KNOWN)
+    trained, _ = agent.update(agent.init(0), informed(1))
+    policy, drawn = NumpyPolicy(agent.exploring_parameters(trained)), informed(2)
+    features = {name: array[0] for name, array in drawn.raw.items()}
+    found = policy.mode(look(policy, Layout(KNOWN), {"pose": drawn.observations[0, :, :3], **features}))
+    assert isinstance(trained.actor, Seeing)
+    wanted = trained.actor.values.mode(trained.actor.see(drawn.observations[0, :, :3], features))
+    assert np.abs(found - np.asarray(wanted)).max() < 1e-5
+    begun = with_policy(agent, agent.init(1), agent.exploring_parameters(trained))
+    assert not differ(begun.actor, trained.actor)
+    assert not differ(agent.from_arrays(agent.init(1), agent.arrays(trained)), trained)
+
+
+def test_the_targets_of_critics_that_see_the_state_are_of_what_the_policy_would_do_with_what_it_sees() -> None:
+    """By hand: r + 0.9 mask min Q'(next state, the policy's action for the next pictures)."""
+    agent = SAC(SACConfig(hidden=(8, 8), discount=0.9), 3, 2, None, cameras=CAMERAS, privileged=2)
+    state, last = agent.init(0), jax.tree.map(lambda array: array[-1], informed(0))
+    key = jax.random.split(state.key, 5)[1]
+    assert isinstance(state.actor, Seeing)
+    action, _ = state.actor.values.sample(state.actor.see(last.next_observations[:, :3], last.next_raw), key)
+    following = np.asarray(state.target_critic(np.concatenate([last.next_observations, action], axis=1))).min(axis=0)
+    wanted = last.rewards + 0.9 * last.masks * following
+    _, info = jax.jit(agent.update_critic)(agent.copy(state), last)
+    assert float(info["critic/target_qs"]) == pytest.approx(float(wanted.mean()), rel=1e-4)
+
+
 # ---- heads that learn to see
 
 PIXELS = Entry((16, 24, 3), "int8", role="features", encoder="end-to-end:1", picture=(32, 48, 3))

@@ -67,7 +67,9 @@ MUTANTS = [
         ("data/test_blame.py",),
     ),
     Mutant("a_penalty_is_not_summed", "data/blame.py", "summed if self._is_reward and", "summed if False and", ("data/test_blame.py",)),
-    Mutant("blame_is_a_bonus", "agents/sac.py", "            y -= lost(", "            y += lost(", ("agents/test_helping.py",)),
+    Mutant(
+        "blame_is_a_bonus", "agents/sac.py", "            y -= self._blamed(", "            y += self._blamed(", ("agents/test_helping.py",)
+    ),
     Mutant("the_newest_critics_blame", "agents/blaming.py", "(target(jnp", "(critic.values(jnp", ("agents/test_helping.py",)),
     Mutant(
         "the_critics_also_praise",

@@ -241,7 +241,7 @@ def test_an_actor_elsewhere_gets_the_encoder_with_its_welcome(run: Path) -> None
     larger = dataclasses.replace(env.spec, observation={**env.spec.observation, "eye": Entry((64, 64, 3), "uint8")})
     assert "eye" in folder.spec.without_encoder().data_difference(larger.without_encoder())[0]
     robot = Robot(env, env.spec, limits_for(TASK, env, Asked(), realtime=False), None, None, None)
-    seeing = _with_eyes(robot, _encoder_setting(folder, True))
+    seeing = _with_eyes(robot, _encoder_setting(folder, SMALL))
     assert seeing.spec.with_scales(folder.spec.scales()).hash == folder.spec.hash
     observation = seeing.env.reset(seeds=[3, 4])
     assert observation["eye"].dtype == np.int8 and "to_ball" not in observation
@@ -298,6 +298,46 @@ def test_an_encoded_environment_goes_on_from_its_state(run: Path) -> None:
     other = env.step(np.full((2, 3), 0.5)).observation
     assert all(np.array_equal(one[name], other[name]) for name in env.spec.observation)
     env.close()
+
+
+def test_critics_that_see_the_state_learn_beside_a_policy_that_does_not(demos: Path, tmp_path: Path) -> None:
+    agent = dataclasses.replace(SMALL.agent, critic_sees="state")
+    config = dataclasses.replace(SMALL, agent=agent, demos=(demos,), clone_steps=50, max_steps=30)
+    train(config, tmp_path / "whole", quiet())
+    folder = RunFolder.open(tmp_path / "whole")
+    assert folder.spec.observation["to_ball"].role == "privileged" and folder.spec.observation["eye"].role == "features"
+    with Journal.open(folder.journal) as journal:
+        assert {step.observation["to_ball"].shape for _, step in journal.read()} == {(3,)}
+    arrays = arrays_of(tmp_path / "whole")
+    assert any(name.startswith("actor/heads") for name in arrays) and not any(name.startswith("critic/heads") for name in arrays)
+
+    [features] = [file for file in demos.parent.glob("features_*.db") if _knows_all(file)]
+    train(dataclasses.replace(config, max_steps=15), tmp_path / "parts", quiet())
+    train(dataclasses.replace(config, demos=(features,)), tmp_path / "parts", quiet(), resume=True)
+    parts = arrays_of(tmp_path / "parts")
+    assert arrays.keys() == parts.keys() and all(np.array_equal(arrays[name], parts[name]) for name in arrays), "resumed to the bit"
+
+    # what it learned acts from pictures alone, here and where it is exported to
+    done = export(tmp_path / "whole", tmp_path / "policy.onnx", "latest")
+    assert "to_ball" not in done.inputs and done.largest_difference < 1e-4
+    snapshot, spec = load_policy(tmp_path / "whole", "latest")
+    assert evaluate(TASK, act_with(snapshot, spec), seeds=[1]).length.min() >= 1
+    assert load_any_policy(tmp_path / "whole", "latest", SEEING)[0].hash == snapshot.hash
+
+    # an actor elsewhere sends what the critics see
+    env = make_env(TASK, 2)
+    robot = Robot(env, env.spec, limits_for(TASK, env, Asked(), realtime=False), None, None, None)
+    assert "to_ball" in _with_eyes(robot, _encoder_setting(folder, config)).env.reset(seeds=[3, 4])
+    env.close()
+    with pytest.raises(ConfigError, match="'reach' tells nothing that its policy does not see"):
+        train(dataclasses.replace(config, task="reach", demos=(), clone_steps=0), tmp_path / "none", quiet())
+    with pytest.raises(ConfigError, match="--notice with --critic-sees state"):
+        dataclasses.replace(config, notice=True)
+
+
+def _knows_all(file: Path) -> bool:
+    with Journal.open(file) as journal:
+        return "to_ball" in journal.spec.observation
 
 
 def test_a_clone_sees_too_and_starts_a_run(demos: Path, tmp_path: Path) -> None:

@@ -59,8 +59,8 @@ class EncodedEnv(WrappedEnv):
     `keep`: the pictures come along, for the disk (`data.seen`). Nobody acts or learns from them.
     """
 
-    def __init__(self, env: TaskEnv, encoder: Encoder, keep: bool = False) -> None:
-        super().__init__(env, encoder.spec(env.spec))
+    def __init__(self, env: TaskEnv, encoder: Encoder, keep: bool = False, privileged: bool = False) -> None:
+        super().__init__(env, encoder.spec(env.spec, privileged=privileged))
         self._eyes, self._keep = Eyes(encoder), keep
         self._watch = CameraWatch(env.spec, env.num_envs, real=env.capabilities.clock == "real")
 

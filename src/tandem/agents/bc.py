@@ -149,12 +149,21 @@ BLOCK = 50
 """Updates that are compiled as one program."""
 
 
-def start_as_clone(network: SACConfig, observations: np.ndarray, actions: np.ndarray, steps: int, seed: int) -> dict[str, np.ndarray]:
+def start_as_clone(
+    network: SACConfig,
+    observations: np.ndarray,
+    actions: np.ndarray,
+    steps: int,
+    seed: int,
+    features: Mapping[str, np.ndarray] | None = None,
+) -> dict[str, np.ndarray]:
     """The parameters of an actor after so many updates on all demonstrations, for SAC to start from; nothing is held out."""
     config = BCConfig(learning_rate=CLONE_RATE, eval_period=BLOCK)
     key, actor_key = jax.random.split(jax.random.PRNGKey(seed))
-    actor = with_std(new_actor(network, actor_key, observations.shape[1], actions.shape[1]), config.std)
-    optimiser_state, data = Adam(config.learning_rate).init(actor), (jnp.asarray(observations), jnp.asarray(actions))
+    actor = _new_clone(config, network, actor_key, observations, actions, features)
+    flat = jnp.asarray(observations)
+    seen = (flat, {name: jnp.asarray(values) for name, values in features.items()}) if features else flat
+    optimiser_state, data = Adam(config.learning_rate).init(actor), (seen, jnp.asarray(actions))
     for _ in range(0, steps, BLOCK):
         key, batches_key = jax.random.split(key)
         actor, optimiser_state, _, _ = _train(config, actor, optimiser_state, data, data, batches_key)

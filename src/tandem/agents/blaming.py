@@ -18,11 +18,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from tandem.agents.sac_config import SACConfig
-from tandem.networks.mlp import Ensemble, TanhGaussian
+from tandem.networks.mlp import Ensemble
 from tandem.types import Blamed
 
 if TYPE_CHECKING:
-    from tandem.networks.heads import Seeing
+    pass
 
 
 def counterfactual(of_policy: Array, of_person: Array, most: float) -> Array:
@@ -31,11 +31,11 @@ def counterfactual(of_policy: Array, of_person: Array, most: float) -> Array:
     return jnp.clip(of_policy.mean(axis=0) - of_person.mean(axis=0), 0.0, most)
 
 
-def lost(config: SACConfig, blamed: Blamed, actor: TanhGaussian, critic: Ensemble | Seeing, target: Ensemble, theirs: Array) -> Array:
-    """What each row loses, `(batch,)`. `theirs` are the axes of what the person did where they took over."""
+def lost(config: SACConfig, blamed: Blamed, target: Ensemble, s: Array, own: Array, theirs: Array) -> Array:
+    """What each row loses, `(batch,)`. `s` is what the critics see where a person took over, `own` what the policy would do there and
+    `theirs` what the person did."""
     weights = jnp.asarray(blamed.weights)
     if config.blame == "penalty":
         return config.blame_size * weights
-    s = critic.see(jnp.asarray(blamed.observations), blamed.raw)
-    of_policy, of_person = (target(jnp.concatenate((s, a), axis=1)) for a in (actor.mode(s), theirs))
+    of_policy, of_person = (target(jnp.concatenate((s, a), axis=1)) for a in (own, theirs))
     return weights * counterfactual(of_policy, of_person, config.blame_size)

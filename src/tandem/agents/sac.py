@@ -33,7 +33,7 @@ from tandem.agents.sac_networks import new_networks
 from tandem.agents.saved import from_arrays
 from tandem.errors import ConfigError
 from tandem.networks.mlp import ACTIVATIONS, UNROLLED, Ensemble, TanhGaussian
-from tandem.types import Batch
+from tandem.types import Batch, Blamed
 
 if TYPE_CHECKING:  # imported by those that have a gripper, cameras or an anchor
     from tandem.agents.anchoring import Anchor, AnchorState
@@ -44,7 +44,8 @@ if TYPE_CHECKING:  # imported by those that have a gripper, cameras or an anchor
 class SACState(NamedTuple):
     """Everything that an update changes. `update` consumes (donates) it and returns a new one."""
 
-    actor: TanhGaussian
+    actor: TanhGaussian | Seeing
+    """It holds the heads of the cameras where its critics do not look through them."""
     critic: Ensemble | Seeing
     """With cameras it holds their heads, which its loss trains."""
     target_critic: Ensemble
@@ -82,6 +83,8 @@ class SAC:
     """Learns the discrete parts of the action, if there are any."""
     cameras: Cameras = ()
     """Name and number of features of each camera; where they are a picture, its shape."""
+    privileged: int = 0
+    """Numbers of the observation, the last ones, that the critics see in the place of the cameras and the policy never does."""
     anchor: Anchor | None = None
     """Imitates people where they are consistent; None: `imitation` decides."""
 
@@ -94,7 +97,7 @@ class SAC:
         """Networks before the first update, from the seed alone."""
         config = self.config
         key, actor_key, critic_key = jax.random.split(jax.random.PRNGKey(seed), 3)
-        actor, critic = new_networks(config, actor_key, critic_key, self.observation_dim, self.action_dim, self.cameras)
+        actor, critic = new_networks(config, actor_key, critic_key, self.observation_dim, self.action_dim, self.cameras, self.privileged)
         temperature = raw_of_positive(config.temperature_init)
         return SACState(
             actor,
@@ -144,8 +147,10 @@ class SAC:
         config, discount = self.config, float(self.config.discount)
         key, action_key, subset_key, target_key, critic_key = jax.random.split(state.key, 5)
         s, a, r, mask, next_s = map(jnp.asarray, batch._replace(actions=self._arm(batch.actions))[:5])
+        next_a, next_log_pi = network_of(state.actor).sample(
+            self._before_policy(state.actor, state.critic, next_s, batch.next_raw), action_key
+        )
         next_s = state.critic.see(next_s, batch.next_raw)
-        next_a, next_log_pi = state.actor.sample(next_s, action_key)
         target_critic = state.target_critic
         if config.critic_subsample_size is not None:
             target_critic = target_critic.subset(random_subset(subset_key, config.critic_subsample_size, config.critic_ensemble_size))
@@ -155,7 +160,7 @@ class SAC:
         else:
             y = td_target(r, mask, next_qs, discount, return_range=self.return_range, bounds=batch.bounds)
         if batch.blamed is not None:
-            y -= lost(config, batch.blamed, state.actor, state.critic, state.target_critic, self._arm(batch.blamed.actions))
+            y -= self._blamed(state, batch.blamed)
 
         def loss(critic: Ensemble | Seeing) -> tuple[Array, Array]:
             qs = critic(_pairs(critic.see(s, batch.raw), a), critic_key)
@@ -183,13 +188,29 @@ class SAC:
         }
 
     def _update_grasp(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
-        """The grasp critic, on the same batch. It sees through the heads of the arm's critic, which it does not train."""
+        """The grasp critic, on the same batch. It sees what the policy sees, through heads that it does not train."""
         if self.grasp is None or state.grasp is None:
             return state, {}
         s, next_s = jnp.asarray(batch.observations), jnp.asarray(batch.next_observations)
-        seen, next_seen = state.critic.see(s, batch.raw), state.critic.see(next_s, batch.next_raw)
+        seen = self._before_policy(state.actor, state.critic, s, batch.raw)
+        next_seen = self._before_policy(state.actor, state.critic, next_s, batch.next_raw)
         grasp, info, finite = self.grasp.update(state.grasp, batch._replace(observations=seen, next_observations=next_seen))
         return state._replace(grasp=grasp, dropped_updates=state.dropped_updates + ~finite), info
+
+    def _blamed(self, state: SACState, blamed: Blamed) -> Array:
+        s = jnp.asarray(blamed.observations)
+        before_policy = self._before_policy(state.actor, state.critic, s, blamed.raw)
+        own = network_of(state.actor).mode(before_policy)
+        return lost(self.config, blamed, state.target_critic, state.critic.see(s, blamed.raw), own, self._arm(blamed.actions))
+
+    def _before_policy(
+        self, actor: TanhGaussian | Seeing, critic: Ensemble | Seeing, vector: Array, features: Mapping[str, Array]
+    ) -> Array:
+        """What the policy's network gets: through the critics' heads, or through its own where the critics have none."""
+        if not self.privileged:
+            return critic.see(vector, features)
+        known = vector[:, : self.observation_dim]
+        return known if isinstance(actor, TanhGaussian) else actor.see(known, features)
 
     def _arm(self, actions: Any) -> Array:
         """The columns of actions that the arm's networks see: all but choices."""
@@ -198,11 +219,12 @@ class SAC:
     def update_actor(self, state: SACState, batch: Batch, moves: Array | bool = True) -> tuple[SACState, Info]:
         """The policy towards actions of high mean value, towards what a person showed, and towards high entropy."""
         key, action_key, critic_key = jax.random.split(state.key, 3)
-        s, alpha = state.critic.see(jnp.asarray(batch.observations), batch.raw), positive(state.temperature)
+        vector, alpha = jnp.asarray(batch.observations), positive(state.temperature)
+        of_critics, s = state.critic.see(vector, batch.raw), self._before_policy(state.actor, state.critic, vector, batch.raw)
 
-        def loss(actor: TanhGaussian) -> tuple[Array, Info]:
-            a, log_pi = actor.sample(s, action_key)
-            qs = state.critic(_pairs(s, a), critic_key)
+        def loss(actor: TanhGaussian | Seeing) -> tuple[Array, Info]:
+            a, log_pi = network_of(actor).sample(self._before_policy(actor, state.critic, vector, batch.raw), action_key)
+            qs = state.critic(_pairs(of_critics, a), critic_key)
             value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": -log_pi.mean()}
             if batch.imitation is not None:
                 if self.config.entropy_of == "own":
@@ -218,7 +240,7 @@ class SAC:
         actor, optimiser = self._adam.step(state.actor, state.actor_optimiser, gradient, finite & moves)
         if self.anchor is not None and state.anchor is not None and batch.imitation is not None:
             shown = self._arm(batch.actions), jnp.asarray(batch.imitation)
-            anchor, further = self.anchor.update(state.anchor, s, *shown, actor, action_key, moves)
+            anchor, further = self.anchor.update(state.anchor, s, *shown, network_of(actor), action_key, moves)
             state, info = state._replace(anchor=anchor), info | further
         if state.average is not None:
             rate = self.config.actor_average
@@ -276,14 +298,19 @@ class SAC:
         return from_arrays(template, arrays)
 
 
-def with_eyes(actor: TanhGaussian, critic: Ensemble | Seeing) -> TanhGaussian | Seeing:
-    """What acts: the actor, with the critic's heads where there are cameras."""
+def network_of(actor: TanhGaussian | Seeing) -> TanhGaussian:
+    """The policy's network, without the heads that it may have."""
+    return actor if isinstance(actor, TanhGaussian) else actor.values
+
+
+def with_eyes(actor: TanhGaussian | Seeing, critic: Ensemble | Seeing) -> TanhGaussian | Seeing:
+    """What acts: the actor, with the critic's heads where those have them."""
     return actor if isinstance(critic, Ensemble) else critic.with_values(actor)
 
 
 def policy_parameters(acting: TanhGaussian | Seeing) -> dict[str, np.ndarray]:
     """The acting parameters by name."""
-    actor = acting if isinstance(acting, TanhGaussian) else acting.values
+    actor = network_of(acting)
     settings = {
         "activation": np.array(list(ACTIVATIONS).index(actor.trunk.activation), np.int32),
         "std_range": np.array(actor.std_range, np.float32),

@@ -27,6 +27,9 @@ class SACConfig:
     """Critic updates per actor update."""
     critic_ensemble_size: int = 2
     """Number of independent critics."""
+    critic_sees: Literal["policy", "state"] = "policy"
+    """What the critics look at where a task has cameras. policy: what the policy looks at. state: no camera, but the numbers that only
+    a simulation knows (entries of the role `privileged`); the policy then learns its own eyes (docs/pixels.md; not in hil-serl)."""
     critic_subsample_size: int | None = None
     """Number of critics, drawn at random for each update, over which the target takes the minimum. None: all."""
     backup_entropy: bool = False
@@ -122,6 +125,11 @@ class SACConfig:
             raise ConfigError(f"activation must be one of {', '.join(ACTIVATIONS)}, got '{self.activation}'")
         if self.anchor and not self.imitation:
             raise ConfigError("anchor is on, but imitation is 0: nobody would be imitated. Set imitation to 1, or anchor to False.")
+
+    @property
+    def critics_know_more(self) -> bool:
+        """Whether critics see what no policy does."""
+        return self.critic_sees == "state"
 
     @property
     def blamed_steps(self) -> int:

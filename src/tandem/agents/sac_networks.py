@@ -15,16 +15,19 @@ if TYPE_CHECKING:
 
 
 def new_networks(
-    config: SACConfig, actor_key: Array, critic_key: Array, observation_dim: int, action_dim: int, cameras: Cameras
-) -> tuple[TanhGaussian, Ensemble | Seeing]:
-    """Actor and critics. With cameras the critics hold the heads, and the actor sees through them too."""
+    config: SACConfig, actor_key: Array, critic_key: Array, observation_dim: int, action_dim: int, cameras: Cameras, privileged: int = 0
+) -> tuple[TanhGaussian | Seeing, Ensemble | Seeing]:
+    """Actor and critics. With cameras the critics hold the heads, and the actor sees through them too; critics that look at `privileged`
+    numbers instead leave the heads to the actor."""
     seen = seen_numbers(observation_dim, cameras)
-    actor, critics = new_actor(config, actor_key, seen, action_dim), _new_critics(config, critic_key, seen + action_dim)
+    actor = new_actor(config, actor_key, seen, action_dim)
+    critics = _new_critics(config, critic_key, (observation_dim + privileged if privileged else seen) + action_dim)
     if not cameras:
         return actor, critics
     from tandem.networks.heads import Seeing, new_heads  # only those with cameras need it
 
-    return actor, Seeing(new_heads(jax.random.fold_in(critic_key, 1), cameras), critics)
+    heads = new_heads(jax.random.fold_in(critic_key, 1), cameras)
+    return (Seeing(heads, actor), critics) if privileged else (actor, Seeing(heads, critics))
 
 
 def seen_numbers(observation_dim: int, cameras: Cameras) -> int:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tandem.agents.parameters import to_arrays
-from tandem.agents.sac import SAC, SACState, policy_parameters, with_eyes
+from tandem.agents.sac import SAC, SACState, network_of, policy_parameters, with_eyes
 from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_networks import seen_numbers
 from tandem.agents.saved import from_arrays
@@ -32,6 +32,7 @@ SHOWN = 2
 def agent_for(config: SACConfig, spec: Spec) -> SAC:
     """The agent for a task; discrete parts of its action are learned by a grasp critic, features of cameras by heads."""
     layout, numbers = ActionLayout.of(spec), Layout(spec).size
+    privileged = Layout(spec, privileged=True).size - numbers
     cameras: Cameras = ()
     seen = {name: entry.shape for name, entry in sorted(spec.observation.items()) if entry.role == "features"}
     if seen:
@@ -41,14 +42,14 @@ def agent_for(config: SACConfig, spec: Spec) -> SAC:
     seen_by_all, axes = seen_numbers(numbers, cameras), spec.action_dim - int(layout.is_discrete.sum())
     anchor = _anchor(config, seen_by_all, axes) if config.anchor else None
     if layout.all_continuous:
-        return SAC(config, numbers, axes, _range(config, spec), cameras=cameras, anchor=anchor)
+        return SAC(config, numbers, axes, _range(config, spec), cameras=cameras, privileged=privileged, anchor=anchor)
     from tandem.agents.grasp import GraspCritic
 
     columns = tuple(np.flatnonzero(layout.is_discrete).tolist())
     sizes = tuple(int(layout.high[column]) + 1 for column in columns)
     rest = int(np.ravel_multi_index(tuple(layout.rest[list(columns)].astype(int)), sizes))
     grasp = GraspCritic(config, seen_by_all, columns, sizes, rest, spec.return_range)
-    return SAC(config, numbers, axes, _range(config, spec), grasp, cameras, anchor)
+    return SAC(config, numbers, axes, _range(config, spec), grasp, cameras, privileged, anchor)
 
 
 def _anchor(config: SACConfig, observation_dim: int, axes: int) -> Anchor:
@@ -68,8 +69,8 @@ def with_policy(agent: SAC, state: SACState, parameters: Mapping[str, np.ndarray
     """The same state with this policy, as `SAC.policy_parameters` returns it. With cameras its heads become the critic's."""
     own = {name: array for name, array in parameters.items() if not name.startswith(("grasp/", "critic/"))}
     acting = _actor_from(with_eyes(state.actor, state.critic), own)
-    actor = acting if isinstance(acting, TanhGaussian) else acting.values
-    if not isinstance(acting, TanhGaussian):
+    actor = acting if agent.privileged else network_of(acting)
+    if not (agent.privileged or isinstance(acting, TanhGaussian)):
         state = state._replace(critic=acting.with_values(state.critic.values))
     if agent.grasp is not None and state.grasp is not None:
         state = state._replace(grasp=agent.grasp.from_parameters(state.grasp, parameters))

@@ -51,7 +51,7 @@ class Replay:
         """How many rewards are summed in a batch, and their discount per step; both may be changed at any time."""
         self.inserted = 0
         """All transitions inserted and not taken out again; those beyond the capacity have been written over."""
-        self._layout = Layout(spec)
+        self._layout = Layout(spec, privileged=True)
         # np.zeros maps pages and touches none: a large capacity costs nothing until it is used.
         self._observations, self._next_observations = (np.zeros((capacity, self._layout.size), np.float32) for _ in range(2))
         self._actions = np.zeros((capacity, spec.action_dim), np.float32)

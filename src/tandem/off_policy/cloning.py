@@ -159,7 +159,8 @@ def _without_returns(observations: np.ndarray, actions: np.ndarray) -> Batch:
 def clone_to_start_from(config: TrainConfig, agent: SAC, demos: Replay) -> PolicySnapshot:
     """A policy that imitates the demonstrations, for RLPD to start from."""
     batch, axes = demos.rows(np.arange(len(demos))), ~ActionLayout.of(demos.spec).is_discrete
-    parameters = start_as_clone(config.agent, batch.observations, batch.actions[:, axes], config.clone_steps, config.seed)
+    seen = batch.observations[:, : agent.observation_dim]
+    parameters = start_as_clone(config.agent, seen, batch.actions[:, axes], config.clone_steps, config.seed, batch.raw)
     if agent.grasp is not None:
         parameters |= agent.grasp.cloned(batch, config.clone_steps, config.seed)
     return PolicySnapshot(0, 0, parameters)

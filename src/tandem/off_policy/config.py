@@ -152,6 +152,10 @@ class TrainConfig:
         check_operator(self.operator)
         check_source(self.reward_source)
         check_name(self.encoder)
+        if self.notice and self.agent.critics_know_more:
+            raise ConfigError(
+                "--notice with --critic-sees state: actors would ask critics that see what no actor sees. Leave one of the two out."
+            )
         if self.pretrain_steps and not self.demos:
             raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
 
@@ -163,6 +167,11 @@ class TrainConfig:
         return Decisions(self.decision_steps, self.between_decisions)
 
 
-def require_learnable(spec: Spec) -> None:
+def require_learnable(spec: Spec, critics_know_more: bool = False) -> None:
     """Refuse a task that RLPD cannot learn, before anything is written."""
-    require_roles(spec, "RLPD", ("vector", "features"))
+    require_roles(spec, "RLPD", ("vector", "features", *(("privileged",) if critics_know_more else ())))
+    if critics_know_more and not any(entry.role == "privileged" for entry in spec.observation.values()):
+        raise ConfigError(
+            f"--critic-sees state: '{spec.task}' tells nothing that its policy does not see (no observation entry has the role "
+            f"'privileged'). That is for simulations that know more than their cameras show; leave it out."
+        )

@@ -64,9 +64,10 @@ def open_eyes(
             f"'{spec.task}' has cameras ({', '.join(pictures_of(spec))}), and their encoder is fitted on demonstrations: give --demos FILE "
             f"or --scripted-demos 25"
         )
-    encoder, encoded = encoded_demos(spec, config.demos, encoder, config.encoder, say)
-    require_memory(encoder.spec(spec), config, say, demos=sum(_count(file) for file in encoded))
-    if config.clone_steps and not clones:
+    encoder, encoded = encoded_demos(spec, config.demos, encoder, config.encoder, say, config.agent.critics_know_more)
+    seen = encoder.spec(spec, privileged=config.agent.critics_know_more)
+    require_memory(seen, config, say, demos=sum(_count(file) for file in encoded))
+    if config.clone_steps and not clones and not config.agent.critics_know_more:
         say(
             "the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away. "
             "The recipe for cameras is --recipe fitted_pixels (docs/pixels.md)"
@@ -86,7 +87,9 @@ def _that_of_rewards(source: str, rule: bytes, encoder: Encoder | None) -> Encod
     return own or encoder
 
 
-def encoded_demos(spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: str, say: Say) -> tuple[Encoder, tuple[Path, ...]]:
+def encoded_demos(
+    spec: Spec, files: Sequence[Path], encoder: Encoder | None, trunk: str, say: Say, privileged: bool = False
+) -> tuple[Encoder, tuple[Path, ...]]:
     """The encoder, and a file of the same steps seen through it; made once."""
     _require_pictures(spec)
     if not files:
@@ -95,7 +98,7 @@ def encoded_demos(spec: Spec, files: Sequence[Path], encoder: Encoder | None, tr
     for file in files:
         _require_framing(file, spec)
     network = network_for(trunk) if encoder is None else encoder.network
-    key = _key(files, network.known_by if encoder is None else encoder.hash)
+    key = _key(files, (network.known_by if encoder is None else encoder.hash) + (" privileged" if privileged else ""))
     steps_file, encoder_file = (files[0].parent / f"features_{key}{suffix}" for suffix in (".db", ".safetensors"))
     if steps_file.exists() and encoder_file.exists():
         say(f"the demonstrations were encoded before: {steps_file}")
@@ -105,7 +108,11 @@ def encoded_demos(spec: Spec, files: Sequence[Path], encoder: Encoder | None, tr
         say(f"fitting the encoder ({network.name}) on the pictures of {len(steps):,} steps")
         encoder = fit_encoder(_pictures(steps, pictures_of(spec)), network)
     encoder.write(encoder_file)
-    _write(steps_file, dataclasses.replace(encoder.spec(spec), reward=""), encoded_steps(steps, encoder, spec))
+    _write(
+        steps_file,
+        dataclasses.replace(encoder.spec(spec, privileged=privileged), reward=""),
+        encoded_steps(steps, encoder, spec, privileged),
+    )
     say(f"encoded the demonstrations with {encoder.trunk}:{encoder.hash}: {steps_file}")
     return encoder, (steps_file,)
 
@@ -179,9 +186,9 @@ def _pictures(steps: Sequence[Transition], cameras: Mapping[str, Any]) -> Iterat
             yield np.stack([*(step.observation[camera] for step in episode), episode[-1].next_observation[camera]])
 
 
-def encoded_steps(steps: Sequence[Transition], encoder: Encoder, spec: Spec) -> Iterator[Transition]:
+def encoded_steps(steps: Sequence[Transition], encoder: Encoder, spec: Spec, privileged: bool = False) -> Iterator[Transition]:
     """The same steps with features; a picture that two steps show is encoded once."""
-    kept, cameras = encoder.spec(spec).observation, tuple(pictures_of(spec))
+    kept, cameras = encoder.spec(spec, privileged=privileged).observation, tuple(pictures_of(spec))
     for episode in _episodes(steps):
         known: dict[bytes, np.ndarray] = {}
 

@@ -62,8 +62,8 @@ def train(
     rule, judged = (RunFolder(path).rule(), env.spec) if resume else judged_by(config.reward_source, env.spec)
     if sees(env.spec):
         env, encoder, config = _with_eyes(env, config, path, display, resume, init_from, rule)
-        judged = encoder.spec(judged)
-    require_learnable(env.spec)
+        judged = encoder.spec(judged, privileged=config.agent.critics_know_more)
+    require_learnable(env.spec, config.agent.critics_know_more)
     spec, demos = resumed_spec(path, env.spec, config.demos) if resume else decide_spec(judged, config.demos, init_from, display.say)
     config = settle(config, demos, spec.control_hz, display.say)
     _require_no_real_time(config, env)
@@ -149,7 +149,7 @@ def _with_eyes(
     from tandem.off_policy.eyes import open_eyes
 
     encoder, config = open_eyes(env.spec, config, path, resume=resume, init_from=init_from, rule=rule, say=display.say)
-    return EncodedEnv(env, encoder, config.keep_pictures), encoder, config
+    return EncodedEnv(env, encoder, config.keep_pictures, config.agent.critics_know_more), encoder, config
 
 
 def _starts(config: TrainConfig) -> DemoStarts:

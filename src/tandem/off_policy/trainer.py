@@ -53,7 +53,7 @@ class Trainer:
     def __init__(
         self, config: TrainConfig, run: RunFolder, spec: Spec, demos: Sequence[Transition], display: Display, link: TrainerLink
     ) -> None:
-        require_learnable(spec)
+        require_learnable(spec, config.agent.critics_know_more)
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
         agent = on_all_devices(agent_for(config.agent, spec), config.batch_size)
         memory = memory_in_words(agent, spec, config.batch_size)  # before anything is put there

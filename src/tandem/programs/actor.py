@@ -257,7 +257,7 @@ def _with_eyes(robot: Robot, settings: Mapping[str, Any]) -> Robot:
     from tandem.networks.encoders.encoder import Encoder
 
     encoder = Encoder.from_bytes(base64.b64decode(given), "the encoder that the learner sent")
-    env = EncodedEnv(robot.env, encoder, keep=settings.get("keep_pictures") is True)
+    env = EncodedEnv(robot.env, encoder, settings.get("keep_pictures") is True, settings.get("privileged") is True)
     return replace(robot, env=env, spec=env.spec, pictures=env.pictures)
 
 

@@ -150,7 +150,7 @@ def _run(
             "reward_source": config.reward_source,
             "notice": config.notice,
             "scales": run.spec.scales(),
-            **_encoder_setting(run, config.keep_pictures),
+            **_encoder_setting(run, config),
         },
     )
     part = dagger_part if run.kind == "dagger" else trainer_part
@@ -167,11 +167,12 @@ def _demo_starts_setting(config: TrainConfig) -> dict[str, Any] | None:
     return {"files": files, "share": config.demo_starts, "steps": config.demo_starts_steps}
 
 
-def _encoder_setting(run: RunFolder, keep_pictures: bool) -> dict[str, Any]:
+def _encoder_setting(run: RunFolder, config: TrainConfig) -> dict[str, Any]:
     """For actors of a run with cameras: its encoder as text, and whether they send their pictures; nothing in any other run."""
     if not run.encoder_file.exists():
         return {}
-    return {"encoder": base64.b64encode(run.encoder_file.read_bytes()).decode(), "keep_pictures": keep_pictures}
+    encoder = base64.b64encode(run.encoder_file.read_bytes()).decode()
+    return {"encoder": encoder, "keep_pictures": config.keep_pictures, "privileged": config.agent.critics_know_more}
 
 
 def _may_move(asked: TrainArgs, config: TrainConfig, env: TaskEnv) -> None:
@@ -207,8 +208,8 @@ def _prepare(
         from tandem.off_policy.eyes import open_eyes  # only runs with cameras need it
 
         encoder, config = open_eyes(spec, config, path, init_from=asked.init_from, rule=rule, clones=kind == "dagger", say=display.say)
-        spec = encoder.spec(spec)
-    require_learnable(spec)
+        spec = encoder.spec(spec, privileged=config.agent.critics_know_more)
+    require_learnable(spec, config.agent.critics_know_more)
     spec, demos = decide_spec(spec, config.demos, asked.init_from, display.say)
     if kind == "rlpd":  # rewards, and so the discount, play no part elsewhere
         config = settle(config, demos, spec.control_hz, display.say)

@@ -88,12 +88,12 @@ class Encoder:
         """(n, height, width, 3) uint8 to (n, height / 16, width / 16, 32) int8."""
         return self._session.run(["features"], {"picture": pictures})[0]
 
-    def spec(self, spec: Spec, flat: bool = False) -> Spec:
-        """What a run observes through this encoder: features for images, and nothing that is for teachers alone. `flat`: as numbers."""
+    def spec(self, spec: Spec, flat: bool = False, privileged: bool = False) -> Spec:
+        """What a run observes through this encoder: features for images (`flat`: as numbers). `privileged`: what is for critics too."""
         entries = {
             name: self._entry(name, entry, flat) if entry.role == "image" else entry
             for name, entry in spec.observation.items()
-            if entry.role != "privileged"
+            if entry.role != "privileged" or privileged
         }
         return dataclasses.replace(spec, observation=entries)
 
