@@ -3,10 +3,13 @@
     python -m benchmarks.gear_pixels --seeds 0 1 2 [--quick] [--json] [--runs FOLDER] [--go-on FOLDER]
 
 Each seed does what `make train-pixels` does: 25 demonstrations, training, 100 episodes on separate seeds; `minutes` are from the first
-demonstration to the last evaluation. The same seed learns from state too, for the ratio of actor steps. For the comparison, each for the
-minutes that the first seed took: the same network with random weights, and pictures that show nothing (one grey level each, drawn at
-random). The policy of the first seed is also judged where one thing differs in every episode that it has never seen differ: cameras, light,
-colours, noise. With `--moved` the recipe learns with cameras, light and colours changed in every episode, and is judged so.
+demonstration to the last evaluation. The same seed learns from state too, for the ratio of actor steps.
+
+For the comparison: critics that see the state, with the recipe for states. And, each for the minutes that the first seed took: the same
+network with random weights, one that learns to see, and pictures that show nothing (one grey level each, drawn at random).
+
+The policy of the first seed is also judged where one thing differs in every episode that it has never seen differ: cameras, light, colours,
+noise. With `--moved` the recipe learns with cameras, light and colours changed in every episode, and is judged so.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -29,6 +33,7 @@ from benchmarks.report import Report, machine_gflops
 from tandem.acting.evaluate import Evaluation, evaluate, wilson
 from tandem.acting.policy import act_with, load_policy
 from tandem.agents.bc import BCConfig
+from tandem.data.journal import Journal
 from tandem.envs.gear_assembly.pixels import CAMERAS, LOOKS, SIZE, GearAssemblyPixels, pixel_expert
 from tandem.envs.registry import make_env, make_expert, register_task, registered
 from tandem.envs.task import Rows
@@ -45,8 +50,8 @@ from tandem.types import Observation
 
 TASK, STATE, BLIND, MOVED = "gear_assembly_pixels", "gear_assembly", "gear_assembly_blind", "gear_assembly_pixels_moved"
 DEMOS = 25
-LEARNED = 0.9
-"""Success of the training episodes from which on the task counts as learned, for the ratio of steps."""
+LEARNED, WINDOW = 0.9, 100
+"""Success of so many training episodes in a row from which on the task counts as learned, for the ratio of steps."""
 TARGETS = {
     "success": (">=", 285),
     "success_min": (">=", 92),
@@ -96,7 +101,8 @@ def learn(task: str, recipe: TrainConfig, seed: int, runs: Path, name: str, disp
 def compared(
     seed: int, recipe: TrainConfig, runs: Path, display: Display, quick: bool
 ) -> Iterator[tuple[str, tuple[dict[str, Any], float]]]:
-    """What the cameras and the weights are worth: without either, and what the demonstrations alone give."""
+    """What critics that see the state, the cameras and the weights are worth, and what the demonstrations alone give."""
+    yield "critics_see_state", learn(TASK, informed(), seed, runs, "critics_see_state", display, quick)
     yield "random_features", learn(TASK, replace(recipe, encoder="random-lite0"), seed, runs, "random_features", display, quick)
     yield "end_to_end", learn(TASK, replace(recipe, encoder="end-to-end"), seed, runs, "end_to_end", display, quick)
     yield "blind", learn(BLIND, recipe, seed, runs, "blind", display, quick)
@@ -104,6 +110,13 @@ def compared(
     args = CloneArgs(TASK, demos, BCConfig(min_steps=200 if quick else 3000), seed=seed, final_episodes=2 if quick else 100)
     summary = clone_demos(args, runs / "cloning", display)
     yield "cloning", (summary | {"deterministic": summary["trained_long"]}, summary["minutes"])
+
+
+def informed() -> TrainConfig:
+    """The recipe of the task that sees states, for a policy that sees pictures: its critics know where the board was measured."""
+    config = RECIPES[STATE]()
+    agent = replace(config.agent, critic_sees="state")
+    return replace(config, agent=agent, eval_episodes=50, stop_success=RECIPES[TASK]().stop_success)
 
 
 def judged_elsewhere(run: Path, seed: int, quick: bool) -> Iterator[tuple[str, Evaluation]]:
@@ -117,10 +130,14 @@ def judged_elsewhere(run: Path, seed: int, quick: bool) -> Iterator[tuple[str, E
 
 
 def steps_to_learn(run: Path) -> float:
-    """Actor steps until the last 20 training episodes without help succeed as often as `LEARNED`; not a number if never."""
-    for row in RunFolder.open(run).metrics():
-        if row.get("environment/episode/success", 0.0) >= LEARNED:
-            return float(row["actor_step"])
+    """Actor steps until the last `WINDOW` training episodes succeed as often as `LEARNED`; not a number if never."""
+    recent: deque[bool] = deque(maxlen=WINDOW)
+    with Journal.open(RunFolder.open(run).journal) as journal:
+        for number, (_, step) in enumerate(journal.read(), start=1):
+            if step.last:
+                recent.append(bool(step.success))
+                if len(recent) == WINDOW and np.mean(recent) >= LEARNED:
+                    return float(number)
     return float("nan")
 
 
@@ -142,8 +159,8 @@ def main(
         runs: Folder for the runs.
         go_on: Folder of an earlier call that was stopped: what it has learned to the end is not learned again.
         moved: Also learn with cameras, light and colours that change.
-        compare: Also learn with random weights, with a network that learns to see and with pictures that show nothing, and clone the
-            demonstrations.
+        compare: Also learn with critics that see the state, with random weights, with a network that learns to see and with pictures
+            that show nothing, and clone the demonstrations.
     """
     register_task(BLIND, Blind, "pictures that show nothing", rewards=("sparse",), expert=pixel_expert)
     runs = go_on or runs / time.strftime("%Y-%m-%d_%H-%M-%S")
@@ -183,6 +200,8 @@ def main(
         for name, (summary, minutes) in compared(seeds[0], same_time, runs, display, quick):
             row(name.replace("_", " "), summary, minutes)
             report.figures[f"{name}_success"] = summary["deterministic"]["success"]
+            if name == "critics_see_state":
+                report.figures[f"{name}_ratio"] = steps_to_learn(runs / f"{name}_{seeds[0]}") / steps_to_learn(runs / f"state_{seeds[0]}")
     curves = [(f"{name}, seed {seed}", runs / f"{name}_{seed}") for name in ("pixels", "state") for seed in seeds]
     success_curves(curves, runs / "curves.png")
     report.show(json)
