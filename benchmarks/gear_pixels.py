@@ -5,11 +5,11 @@
 Each seed does what `make train-pixels` does: 25 demonstrations, training, 100 episodes on separate seeds; `minutes` are from the first
 demonstration to the last evaluation. The same seed learns from state too, for the ratio of actor steps.
 
-For the comparison: critics that see the state, with the recipe for states. And, each for the minutes that the first seed took: the same
+For the comparison: critics that see the state. And, each for the minutes that the first seed took: the same
 network with random weights, one that learns to see, and pictures that show nothing (one grey level each, drawn at random).
 
 The policy of the first seed is also judged where one thing differs in every episode that it has never seen differ: cameras, light, colours,
-noise. With `--moved` the recipe learns with cameras, light and colours changed in every episode, and is judged so.
+noise. With `--moved` a policy learns with cameras, light and colours changed in every episode, and is judged so; its critics see the state.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def compared(
     seed: int, recipe: TrainConfig, runs: Path, display: Display, quick: bool
 ) -> Iterator[tuple[str, tuple[dict[str, Any], float]]]:
     """What critics that see the state, the cameras and the weights are worth, and what the demonstrations alone give."""
-    yield "critics_see_state", learn(TASK, informed(), seed, runs, "critics_see_state", display, quick)
+    yield "critics_see_state", learn(TASK, RECIPES[MOVED](), seed, runs, "critics_see_state", display, quick)
     yield "random_features", learn(TASK, replace(recipe, encoder="random-lite0"), seed, runs, "random_features", display, quick)
     yield "end_to_end", learn(TASK, replace(recipe, encoder="end-to-end"), seed, runs, "end_to_end", display, quick)
     yield "blind", learn(BLIND, recipe, seed, runs, "blind", display, quick)
@@ -110,13 +110,6 @@ def compared(
     args = CloneArgs(TASK, demos, BCConfig(min_steps=200 if quick else 3000), seed=seed, final_episodes=2 if quick else 100)
     summary = clone_demos(args, runs / "cloning", display)
     yield "cloning", (summary | {"deterministic": summary["trained_long"]}, summary["minutes"])
-
-
-def informed() -> TrainConfig:
-    """The recipe of the task that sees states, for a policy that sees pictures: its critics know where the board was measured."""
-    config = RECIPES[STATE]()
-    agent = replace(config.agent, critic_sees="state")
-    return replace(config, agent=agent, eval_episodes=50, stop_success=RECIPES[TASK]().stop_success)
 
 
 def judged_elsewhere(run: Path, seed: int, quick: bool) -> Iterator[tuple[str, Evaluation]]:
@@ -192,7 +185,7 @@ def main(
         report.row(f"pixels, seed {seeds[0]}, {looks}", evaluation.rate, "", "")
         report.figures[f"seen_{looks}"] = float(evaluation.rate.value)
     if moved:
-        summary, minutes = learn(MOVED, replace(recipe, max_minutes=30), seeds[0], runs, "moved", display, quick)
+        summary, minutes = learn(MOVED, RECIPES[MOVED](), seeds[0], runs, "moved", display, quick)
         row("cameras moved, light and colours changed", summary, minutes)
         report.figures["moved_cameras_success"] = summary["deterministic"]["success"]
     if compare:

@@ -70,9 +70,7 @@ class Examiner:
         asked = dataclasses.replace(self._asked, trained_s=time.monotonic() - self._since)
         command = [sys.executable, "-m", "tandem.acting.examiner", str(policy), json.dumps(dataclasses.asdict(asked))]
         with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True, env=_one_thread()
-            )
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, start_new_session=True)
 
     def take(self) -> Score | None:
         """The score, once it is there; None before. An environment that is taken, or fails, is an error."""
@@ -102,11 +100,6 @@ class Examiner:
                 self._process.wait()
             self._process = None
         shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _one_thread() -> dict[str, str]:
-    """NumPy's products of a batch of this size are no faster on many cores, and the learner wants them."""
-    return {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
 def examine(policy: Path, asked: Examination) -> None:
