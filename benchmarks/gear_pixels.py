@@ -91,6 +91,8 @@ def learn(task: str, recipe: TrainConfig, seed: int, runs: Path, name: str, disp
         config = replace(config, max_steps=20, final_episodes=2, eval_period=0)
     summary = train(config, folder, display)
     minutes = (time.monotonic() - began) / 60
+    if "deterministic" not in summary:
+        raise SystemExit(f"{name}, seed {seed}: {summary['stopped']}; --go-on {runs} learns it again")
     write_atomically(known, dumps({"summary": summary, "minutes": minutes, "gflops": machine_gflops()}).encode())
     display.say(
         f"{name}, seed {seed}: {summary['deterministic']['successes']} of {summary['deterministic']['episodes']}, {minutes:.1f} min"

@@ -38,6 +38,9 @@ COMMANDS = {
     "learner": Command(
         "programs.training:learner", "The learner's half of RLPD: hub and trainer, for actors that join over the network.", True
     ),
+    "learner-part": Command(
+        "programs.learner_part:learner_part", "Compute a part of each update of a learner, on this machine's devices, until it ends."
+    ),
     "actor": Command("programs.actor:actor", "Act in an environment for a learner elsewhere: steps go there, policies come back.", True),
     "latch": Command("programs.latch:latch", "Which robots of this machine stand still until somebody says resume, and why."),
     "ppo": Command("programs.training:ppo", "Learn a task with PPO, on many simulations at once.", True),

@@ -155,7 +155,10 @@ def test_a_run_that_is_resumed_keeps_its_horizon(tmp_path: Path) -> None:
         read_run_args(TrainArgs, ["--resume", str(tmp_path / "run"), "--horizon", "auto"], "tandem train")
 
 
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if "pixels" in name])
+FOR_CAMERAS = [name for name in RECIPES if "pixels" in name]
+
+
+@pytest.mark.parametrize("recipe", [name for name in FOR_CAMERAS if RECIPES[name]().agent.critic_sees == "policy"])
 def test_recipes_for_cameras_hold_nothing_up_for_demonstrations_alone(recipe: str) -> None:
     """With bounds and imitation the critics learned by heart which picture is a demonstration's, and nothing else."""
     config = RECIPES[recipe]()
@@ -163,3 +166,9 @@ def test_recipes_for_cameras_hold_nothing_up_for_demonstrations_alone(recipe: st
     assert (agent.return_bound, agent.demo_imitation, config.clone_steps) == ("off", 0.0, 0)
     assert (agent.n_step, agent.critic_ensemble_size, agent.hidden) == (plain.n_step, plain.critic_ensemble_size, plain.hidden)
     assert agent.discount == "auto" and agent.learning_rate == RECIPES["fitted"]().agent.learning_rate
+    assert config.updates_per_actor_step == 0.5
+
+
+def test_where_every_camera_moves_the_critics_see_the_state_and_all_of_fitted_holds() -> None:
+    config, fitted = RECIPES["gear_assembly_pixels_moved"](), RECIPES["fitted"]()
+    assert config.agent == replace(fitted.agent, critic_sees="state") and config.clone_steps == fitted.clone_steps

@@ -88,6 +88,32 @@ def parts_of(run: Path) -> list[int]:
     return found
 
 
+def test_two_processes_learn_together_and_a_resume_goes_on_with_one(tmp_path: Path, started: Callable[..., Command]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    run, there = tmp_path / "run", ("--learners", "2", "--learners-address", address)
+    command = started("train", "reach", "--scripted-demos", "3", "--run", str(run), *SMALL, "--max-steps", "400", "--no-film", *there)
+    taking_part = ("learner-part", address, "--number", "1", "--of", "2")
+    part = started(*taking_part)
+    wait_for(lambda: (run / "hub.json").exists() and learner_step(run) > 60, 120)
+    part.process.kill()  # the run waits for another, and goes on from its checkpoint
+    wait_for(lambda: "a process of this learner is gone" in (run / "train.log").read_text(), 60)
+    said = started(*taking_part).ends(seconds=120)
+    assert "computing a part of each update of 'reach' on 1 of 2 devices" in said
+    updates = int(said.rsplit("after ", 1)[1].split()[0])
+    assert 0 < updates < 400 and "the leader has ended" in said, "not from the beginning"
+    assert f"tandem learner-part {address} --number 1 --of 2" in command.ends(seconds=60)
+    assert "memory on 2 cpu devices" in (run / "train.log").read_text()
+    resumed = started("train", "--resume", str(run), "--max-steps", "420", "--no-film", "--quiet", "--json").ends(seconds=120)
+    assert json.loads(resumed.splitlines()[-1])["summary"]["learner_step"] == 420
+
+
+@pytest.mark.parametrize("arguments", [("--sync", "--learners", "2"), ("--learners", "0")])
+def test_learners_that_make_no_sense_are_refused(tmp_path: Path, started: Callable[..., Command], arguments: tuple[str, ...]) -> None:
+    said = started("train", "reach", "--run", str(tmp_path / "run"), *arguments).ends(code=2)
+    assert "--learners" in said and not (tmp_path / "run").exists()
+
+
 def test_reach_is_learned_by_processes_of_their_own(tmp_path: Path, started: Callable[..., Command]) -> None:
     run = tmp_path / "run"
     command = started("train", "reach", "--scripted-demos", "10", "--run", str(run), "--final-episodes", "50", "--quiet", "--json")

@@ -103,7 +103,7 @@ class Examiner:
 
 
 def examine(policy: Path, asked: Examination) -> None:
-    """Evaluate the policy of this file, leave its score beside it, and remove it."""
+    """Evaluate the policy of this file, leave its score next to it, and remove it."""
     snapshot, spec = read_policy(policy)
     policy.unlink()
     judge = Judge(

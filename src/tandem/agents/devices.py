@@ -8,12 +8,24 @@ from typing import Any
 import jax
 
 from tandem.agents.sac import SAC
+from tandem.agents.sac_config import SACConfig
+from tandem.agents.sac_start import agent_for
 from tandem.agents.sharded_sac import ShardedSAC, on_devices
 from tandem.errors import ConfigError
 from tandem.types import Spec
 
 COPIES = 3
 """Copies of the state, at least: itself, the last good one, and gradients with what the layers keep for them."""
+
+
+def learning_agent(config: SACConfig, spec: Spec, batch_size: int) -> SAC:
+    """The agent for a task, where this process computes: on all devices of this machine, or of all processes that it leads."""
+    agent = agent_for(config, spec)
+    if jax.process_count() == 1:
+        return on_all_devices(agent, batch_size)
+    from tandem.agents.together import leading  # only learners of several processes need it
+
+    return leading(agent, spec, batch_size)
 
 
 def on_all_devices(agent: SAC, batch_size: int) -> SAC:
@@ -29,7 +41,7 @@ def memory_in_words(agent: SAC, spec: Spec, batch_size: int) -> str:
     batch = agent.config.cta_ratio * batch_size // len(there) * (row + 4 * (spec.action_dim + 4))
     least, most = COPIES * state + batch, device_memory(there[0])
     of = "" if most is None else f" of {_size(most)}"
-    idle = len(jax.local_devices()) - len(there)
+    idle = len(jax.devices()) - len(there)
     left = f"; {idle} more are idle, because they do not divide a batch of {batch_size}" if idle else ""
     name = f"{len(there)} {there[0].platform} device{'s' if len(there) > 1 else ''}"
     if most is not None and least > most:

@@ -285,6 +285,9 @@ class SAC:
             return {}
         return self.grasp.parameters(state.grasp.members if newest else state.grasp.target)
 
+    def end(self) -> None:
+        """Nothing will be learned any more: processes that compute a part of each update may go; here there are none."""
+
     def copy(self, state: SACState) -> SACState:
         """A copy that survives the donation of the original."""
         return jax.tree.map(jnp.copy, state)

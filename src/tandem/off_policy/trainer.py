@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tandem.agents.devices import memory_in_words, on_all_devices
-from tandem.agents.sac_start import agent_for
+from tandem.agents.devices import learning_agent, memory_in_words
 from tandem.data.journal import Journal
 from tandem.off_policy.campaigns import campaign_for
 from tandem.off_policy.cloning import clone_to_start_from
@@ -55,7 +54,7 @@ class Trainer:
     ) -> None:
         require_learnable(spec, config.agent.critics_know_more)
         self.config, self.run, self.spec, self.display, self.link = config, run, spec, display, link
-        agent = on_all_devices(agent_for(config.agent, spec), config.batch_size)
+        agent = learning_agent(config.agent, spec, config.batch_size)
         memory = memory_in_words(agent, spec, config.batch_size)  # before anything is put there
         self.learner = Learner(config, spec, agent, link, run, demos, self.log)
         if agent.cameras:

@@ -148,7 +148,7 @@ class RlpdTraining:
         self.trainer, self._init_from = trainer, init_from
         self.run, self.judge, self.campaign = trainer.run, trainer.judge, trainer.campaign
         self.receive, self.step, self.evaluate = trainer.receive, trainer.step, trainer.evaluate
-        self.flush, self.finish = trainer.write_row, trainer.finish
+        self.flush = trainer.write_row
 
     def begin(self) -> None:
         trainer, start = self.trainer, None
@@ -165,6 +165,10 @@ class RlpdTraining:
 
     def save(self) -> Path:
         return save(self.trainer)
+
+    def finish(self, reason: str) -> dict[str, Any]:
+        self.trainer.learner.agent.end()
+        return self.trainer.finish(reason)
 
     @property
     def clocks(self) -> Clocks:

@@ -50,6 +50,11 @@ class RunArgs:
     horizon: Literal["auto"] | None = None
     """auto: discount, n_step and decision_steps follow from the demonstrations, whatever the recipe says, and are printed with their
     reasons (docs/long-tasks.md). What is typed wins. The recipe `fitted` does so by itself."""
+    learners: int = 1
+    """Processes that compute each learner step together, this one and others that `tandem learner-part` starts, here or on other machines
+    (docs/scale.md)."""
+    learners_address: str = "127.0.0.1:7711"
+    """Where this one listens for the others. JAX's own connections know no password: an address of a closed network."""
     port: int = 0
     """Port for actors, page and API; 0: any free port."""
     disk_reserve_mb: float = 500.0

@@ -63,6 +63,7 @@ def train_here(
     if asked.actors < 1:
         raise ConfigError(f"--actors must be at least 1, got {asked.actors}; `tandem learner` waits for actors that are started elsewhere")
     listening = listening_of(asked)
+    require_learners(asked, "tandem dagger" if kind == "dagger" else "")
     run, config = _prepare(asked, config, path, display, lambda env: _may_move(asked, config, env), kind)
     if asked.resume is None:
         AccessFile(run).make_for_actors()
@@ -104,6 +105,7 @@ def learn_here(asked: LearnerArgs, config: TrainConfig, path: Path, display: Dis
     warning = plaintext_warning(asked.host, asked.certificate, asked.insecure)
     if asked.session_hours <= 0:
         raise ConfigError(f"--session-hours must be more than 0, got {asked.session_hours}")
+    require_learners(asked)
     run, config = _prepare(asked, config, path, display)
     display.say(f"actors join with: tandem actor {config.task} --learner {_reachable(asked)} --token-file {run.token_file}")
     if warning:
@@ -153,8 +155,14 @@ def _run(
             **_encoder_setting(run, config),
         },
     )
-    part = dagger_part if run.kind == "dagger" else trainer_part
-    trainer = part(run.path, config=plain(config), init_from=plain(asked.init_from), mode=display.mode, verbose=display.verbose)
+    settings = {"config": plain(config), "init_from": plain(asked.init_from), "mode": display.mode, "verbose": display.verbose}
+    if run.kind == "dagger":
+        trainer = dagger_part(run.path, **settings)
+    else:
+        trainer = trainer_part(run.path, **settings, learners=asked.learners, learners_address=asked.learners_address)
+        for number in range(1, asked.learners):
+            part = f"tandem learner-part {asked.learners_address} --number {number} --of {asked.learners}"
+            display.say(f"process {number} of the learner starts with: {part}")
     supervisor = Supervisor(run.path, launcher, display.say, run.event, listening=lambda: display.say(page))
     return supervisor.supervise(hub, trainer, actors)
 
@@ -181,6 +189,14 @@ def _may_move(asked: TrainArgs, config: TrainConfig, env: TaskEnv) -> None:
     if config.demo_starts:
         require_restorable(config.task, env)
     limits_for(config.task, env, Asked(asked.limits, asked.no_limits), realtime=config.pace == "realtime")
+
+
+def require_learners(asked: RunArgs, what: str = "") -> None:
+    """`what`: how a run is trained that one process learns."""
+    if asked.learners < 1:
+        raise ConfigError(f"--learners must be at least 1, got {asked.learners}")
+    if asked.learners > 1 and what:
+        raise ConfigError(f"--learners {asked.learners}: {what} is learned in one process. Leave it out.")
 
 
 def _prepare(

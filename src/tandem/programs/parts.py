@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -117,13 +117,34 @@ def _trainer(path: str, settings: str) -> None:
 
     run, asked = Path(path), json.loads(settings)
     os.nice(5)  # an actor on the same machine has its control period to keep
-    run_trainer(
-        config_from(asked["config"]),
-        run,
-        Display(asked["mode"], verbose=asked["verbose"]),
-        init_from=None if asked["init_from"] is None else Path(asked["init_from"]),
-        watch=watch_trainer(run),
-    )
+    with _together(run, asked["learners"], asked["learners_address"]):
+        run_trainer(
+            config_from(asked["config"]),
+            run,
+            Display(asked["mode"], verbose=asked["verbose"]),
+            init_from=None if asked["init_from"] is None else Path(asked["init_from"]),
+            watch=watch_trainer(run),
+        )
+
+
+@contextlib.contextmanager
+def _together(run: Path, learners: int, address: str) -> Iterator[None]:
+    """Lead the other processes of this learner, if it has any. Without one of them nothing can be computed: this process ends as if it had
+    been killed, is started again, and waits for them."""
+    if learners == 1:
+        yield
+        return
+    import jax
+
+    from tandem.agents.together import WAIT_S, join
+
+    join(address, 0, learners)
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as problem:
+        lost = f"a process of this learner is gone ({str(problem).splitlines()[0]}): the run goes on from its newest checkpoint when"
+        _warn(RunFolder(run), f"{lost} `tandem learner-part {address}` is started again, within {WAIT_S} s")
+        os.kill(os.getpid(), signal.SIGKILL)  # JAX would wait for it before this process may end
 
 
 def _dagger(path: str, settings: str) -> None:

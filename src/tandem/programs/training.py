@@ -24,7 +24,7 @@ from tandem.on_policy.rsl_rl_config import read_rsl_rl_config
 from tandem.on_policy.run import train_ppo
 from tandem.programs.arguments import LearnerArgs, RunArgs, TrainArgs, read_ppo_args, read_run_args
 from tandem.programs.cluster import WITHOUT_RAY, ClusterArgs, simulations_on
-from tandem.programs.launch import learn_here, train_here
+from tandem.programs.launch import learn_here, require_learners, train_here
 from tandem.programs.launcher import LocalLauncher
 from tandem.programs.parts import film_part
 from tandem.programs.record import scripted_demos
@@ -42,6 +42,7 @@ def train(args: list[str]) -> None:
     """Learn a task with RLPD: hub, trainer and actors on this machine."""
     asked = read_run_args(TrainArgs, args, "tandem train")
     _require_notice(asked)
+    require_learners(asked, "a run with --sync" if asked.sync else "")
     config, path = _run_of(asked)
     allow(code_of(config.task))  # for the film, which reads the task from the run
     display = make_display(asked.quiet, asked.json, asked.verbose)
