@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 train: install ## record 25 demonstrations of the gear assembly and learn it
 	$(BIN)/tandem train gear_assembly --scripted-demos 25
 
-train-pixels: install ## the same from two cameras on the hand (needs EGL; 15 minutes)
+train-pixels: install ## the same from two cameras on the hand (needs EGL; 5 minutes)
 	MUJOCO_GL=$${MUJOCO_GL:-egl} $(BIN)/tandem train gear_assembly_pixels --scripted-demos 25
 
 test: install browser check ## lint, types and the tests (about 10 minutes on 2 cores)

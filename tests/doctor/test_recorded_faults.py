@@ -72,6 +72,13 @@ def test_a_learning_rate_of_zero(demos: Path, tmp_path: Path) -> None:
     assert first(run) == "parameters_frozen", "in an older run without these metrics it is detected by the hashes in the log"
 
 
+def test_a_policy_that_waits_for_its_critics_is_not_frozen(demos: Path, tmp_path: Path) -> None:
+    run = short_run(tmp_path / "run", demos=(demos,), critic_steps=1_000_000)
+    assert "parameters_frozen" not in [finding["name"] for finding in findings(run)]
+    edit_rows(run, lambda _, row: {name: value for name, value in row.items() if name != "policy/waits"})
+    assert first(run) == "parameters_frozen", "what it was taken for"
+
+
 def test_a_critic_that_diverges(demos: Path, tmp_path: Path) -> None:
     run = short_run(tmp_path / "run", demos=(demos,), learning_rate=30.0)
     assert first(run) == "critic_diverged"

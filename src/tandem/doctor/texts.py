@@ -742,8 +742,8 @@ TEXTS: dict[str, Text] = {
         ),
         "tandem train {task} --learning-rate 3e-4",
         (
-            f"In {limits.FROZEN_VERSIONS} versions in a row the parameters change by less than {limits.FROZEN_CHANGE:g} of their norm; or the hashes are equal; or (PPO) the KL divergence is 0.",
-            f"连续 {limits.FROZEN_VERSIONS} 个版本的参数变化小于其范数的 {limits.FROZEN_CHANGE:g}；或者哈希值相同；或者（PPO）KL 散度为 0。",
+            f"In {limits.FROZEN_VERSIONS} versions in a row the parameters change by less than {limits.FROZEN_CHANGE:g} of their norm; or the hashes are equal; or (PPO) the KL divergence is 0. Not while the policy waits for its critics (`critic_steps`).",
+            f"连续 {limits.FROZEN_VERSIONS} 个版本的参数变化小于其范数的 {limits.FROZEN_CHANGE:g}；或者哈希值相同；或者（PPO）KL 散度为 0。策略等待 critic 时（`critic_steps`）不算。",
         ),
     ),
     "learner_slow": Text(

@@ -101,6 +101,8 @@ class Learner:
         """What every policy carries beside its own parameters: how often it decides, and the encoder of a run with cameras."""
         self.policy_metrics: Metrics = {}
         """Norm of the published parameters, and of their change since the version before."""
+        self._moved = False
+        """Whether an update since the last publication moved the actor (`critic_steps`)."""
 
     def start_from(self, snapshot: PolicySnapshot) -> None:
         """Take over the parameters of a policy. The critics stay as they are and have to catch up."""
@@ -160,7 +162,9 @@ class Learner:
         before_actors = self.pretraining
         share = 1.0 if before_actors else self.demo_share
         batch = self._mixture.sample(self.random, self.agent.config.cta_ratio, share, self.imitation)
-        self.state, self.metrics = self.agent.update(self.state, batch, self._moves_actor)
+        moves = self._moves_actor
+        self._moved |= moves
+        self.state, self.metrics = self.agent.update(self.state, batch, moves)
         self._batch = batch
         self.steps += 1
         if self.steps % self.config.steps_per_update == 0:
@@ -206,7 +210,8 @@ class Learner:
         shown = shown_critics(self.state.critic) if self.config.notice else {}
         snapshot = PolicySnapshot(version, self.steps, {**self.agent.exploring_parameters(self.state), **shown, **self.carried})
         self._link.publish(snapshot)
-        self.policy_metrics = _movement(self.snapshot, snapshot)
+        self.policy_metrics = _movement(self.snapshot, snapshot) | {"policy/waits": float(not self._moved)}
+        self._moved = False
         self.version, self.snapshot = version, snapshot
         self._run.event("published", version=self.version, hash=self.snapshot.hash, learner_step=self.steps)
         self._say(f"[LEARNER] Network parameters published successfully (version {self.version}, {self.snapshot.hash})")

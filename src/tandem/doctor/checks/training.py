@@ -56,6 +56,8 @@ def parameters_frozen(records: Records) -> Finding | None:
     rate = records.setting("learning_rate")
     by_version = {row["policy_version"]: row for row in records.rows if "policy/change" in row}
     newest = [by_version[version] for version in sorted(by_version)][-limits.FROZEN_VERSIONS :]
+    if any(row.get("policy/waits") for row in newest):
+        return None  # the critics catch up first (`critic_steps`)
     if len(newest) == limits.FROZEN_VERSIONS:
         if any(row["policy/change"] > limits.FROZEN_CHANGE * row["policy/norm"] for row in newest):
             return None
