@@ -1,6 +1,6 @@
 """Does RLPD learn to pick the gear up and put it on its peg, with a gripper that it learns too?
 
-    python -m benchmarks.gear_pick --seeds 0 1 2 [--pixels] [--quick] [--json] [--runs FOLDER]
+    python -m benchmarks.gear_pick --seeds 0 1 2 [--pixels] [--quick] [--json] [--runs FOLDER] [--go-on FOLDER]
 
 Each seed does what `tandem train gear_pick_assembly_threeway --scripted-demos 25` does: hil-serl's hybrid agent, the arm by SAC and the
 gripper by a grasp critic. The first seed also trains a continuous gripper (`gear_pick_assembly`), the hybrid agent without the penalty of
@@ -10,9 +10,11 @@ measured on 100 episodes with separate seeds; for those that fail the table says
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import Counter
 from dataclasses import replace
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from tandem.agents.bc import BCConfig
 from tandem.data.report import inspect
 from tandem.envs.gear_pick.stages import STAGES, stage
 from tandem.envs.registry import make_env, make_expert, spec_for
+from tandem.files import write_atomically
 from tandem.layouts import ActionLayout
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
@@ -51,33 +54,43 @@ HEADS = ("method", "success [95 %]", "s per success", "minutes", "learner / acto
 
 
 class Runs:
-    """Trains into one folder; demonstrations of a task and seed are recorded once."""
+    """Trains into one folder; what is there already, demonstrations or a run that came to its end, is not made again."""
 
     def __init__(self, folder: Path, display: Display, quick: bool) -> None:
         self.folder, self._display, self.quick = folder, display, quick
-        self._demos: dict[tuple[str, int], tuple[Path, float]] = {}
         self.episodes = 20 if quick else 100
 
     def demos(self, task: str, seed: int) -> tuple[Path, float]:
         """The file, and the seconds that recording took."""
-        if (task, seed) not in self._demos:
+        known = self.folder / f"demos_{task}_{seed}.json"
+        if not known.exists():
+            shutil.rmtree(known.with_suffix(""), ignore_errors=True)
             began = time.monotonic()
-            file = record_demos(make_env(task), make_expert(task, seed), DEMOS, self.folder / f"demos_{task}_{seed}", seed)
-            self._demos[task, seed] = file, time.monotonic() - began
-        return self._demos[task, seed]
+            file = record_demos(make_env(task), make_expert(task, seed), DEMOS, known.with_suffix(""), seed)
+            write_atomically(known, dumps({"file": file.name, "seconds": time.monotonic() - began}).encode())
+        kept = loads(known.read_text())
+        return known.with_suffix("") / kept["file"], kept["seconds"]
 
     def learned(self, name: str, task: str, seed: int, recipe: TrainConfig) -> dict[str, Any]:
         """A run's summary, with `minutes` of recording and training, and how far its failures came."""
-        demos, recorded = self.demos(task, seed)
-        config = replace(recipe, task=task, demos=(demos,), seed=seed, final_episodes=self.episodes)
-        if self.quick:
-            config = replace(config, max_minutes=1.0)
-        began, path = time.monotonic(), self.folder / f"{name}_{seed}"
-        summary = train(config, path, self._display)
-        minutes = (recorded + time.monotonic() - began) / 60
-        done = summary["deterministic"]
-        self._display.say(f"{name}, seed {seed}: {done['successes']} of {done['episodes']} in {minutes:.1f} minutes")
-        return {**summary, "took": minutes, "path": path, "failures": self._failures(path, task, seed)}
+        known, path = self.folder / f"{name}_{seed}.json", self.folder / f"{name}_{seed}"
+        if not known.exists():
+            demos, recorded = self.demos(task, seed)
+            config = replace(recipe, task=task, demos=(demos,), seed=seed, final_episodes=self.episodes)
+            if self.quick:
+                config = replace(config, max_minutes=1.0)
+            shutil.rmtree(path, ignore_errors=True)
+            began = time.monotonic()
+            summary = train(config, path, self._display)
+            minutes = (recorded + time.monotonic() - began) / 60
+            if "deterministic" not in summary:
+                raise SystemExit(f"{name}, seed {seed}: {summary['stopped']}; --go-on {self.folder} learns it again")
+            kept = {"summary": summary, "took": minutes, "failures": self._failures(path, task, seed), "gflops": machine_gflops()}
+            write_atomically(known, dumps(kept).encode())
+            done = summary["deterministic"]
+            self._display.say(f"{name}, seed {seed}: {done['successes']} of {done['episodes']} in {minutes:.1f} minutes")
+        kept = loads(known.read_text())
+        return {**kept["summary"], "took": kept["took"], "path": path, "failures": Counter(kept["failures"])}
 
     def _failures(self, path: Path, task: str, seed: int) -> Counter[str]:
         return Counter() if task == PIXELS else failures(path, task, episode_seeds(seed, "final", self.episodes))
@@ -129,6 +142,7 @@ def main(
     quick: bool = False,
     json: bool = False,
     runs: Path = Path("runs/benchmark_pick"),
+    go_on: Path | None = None,
 ) -> None:
     """RLPD on the whole gear assembly.
 
@@ -138,9 +152,10 @@ def main(
         quick: A minute of training and 20 episodes, to check that it works.
         json: One JSON object instead of the table.
         runs: Folder for the runs.
+        go_on: Folder of an earlier call that was stopped: what it has learned to the end is not learned again.
     """
     display, gflops = Display("quiet" if json else "lines"), machine_gflops()
-    made = Runs(runs / time.strftime("%Y-%m-%d_%H-%M-%S"), display, quick)
+    made = Runs(go_on or runs / time.strftime("%Y-%m-%d_%H-%M-%S"), display, quick)
     if pixels:
         by_eye(made, seeds).show(json)
         return

@@ -1,6 +1,6 @@
 """Are tasks learned whose demonstrations take hundreds of steps, with one reward at the end? Compared with hil-serl's settings.
 
-    python -m benchmarks.long_tasks --seeds 0 1 2 [--variants auto defaults warmup] [--tasks fine long] [--quick] [--json] [--runs FOLDER]
+    python -m benchmarks.long_tasks --seeds 0 1 2 [--variants auto defaults warmup] [--tasks fine long] [--quick] [--go-on FOLDER]
 
 `fine` is `gear_assembly_fine` (about 300 steps), `long` is `gear_pick_assembly_fine` (about 550). Each seed has its own 25
 demonstrations, and each variant the same minutes. `auto` is the task's recipe, which chooses discount, n-step sums and decisions from the
@@ -10,9 +10,11 @@ with separate seeds, and what the critics say along a demonstration is drawn bes
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from json import dumps, loads
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from tandem.data.journal import Journal
 from tandem.data.report import inspect
 from tandem.doctor.values import DemoValues, read_critics, summed_up, values_in
 from tandem.envs.registry import make_env, make_expert
+from tandem.files import write_atomically
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.recipes import RECIPES
 from tandem.off_policy.sync import train
@@ -100,9 +103,17 @@ def learned(task: str, variant: str, seed: int, demos: Path, runs: Path, minutes
     config = VARIANTS[variant](replace(RECIPES[task](), task=task, demos=(demos,), seed=seed, max_minutes=most))
     if quick:
         config = replace(config, pretrain_steps=min(config.pretrain_steps, 100), final_episodes=4, eval_period=0, max_steps=300)
-    began, path = time.monotonic(), runs / f"{task}_{variant.replace(' ', '_').replace(',', '')}_{seed}"
-    summary = train(config, path, Display("quiet"))
-    summary |= {"took_min": (time.monotonic() - began) / 60, "values": values_of(RunFolder.open(path), demos)}
+    path = runs / f"{task}_{variant.replace(' ', '_').replace(',', '')}_{seed}"
+    known = path.with_suffix(".json")
+    if not known.exists():
+        shutil.rmtree(path, ignore_errors=True)
+        began = time.monotonic()
+        summary = train(config, path, Display("lines"))
+        if "deterministic" not in summary:
+            raise SystemExit(f"{variant}, seed {seed}: {summary['stopped']}; --go-on {runs} learns it again")
+        summary |= {"took_min": (time.monotonic() - began) / 60, "gflops": machine_gflops()}
+        write_atomically(known, dumps(summary).encode())
+    summary = loads(known.read_text()) | {"values": values_of(RunFolder.open(path), demos)}
     return summary | ({"helped": helped_by_thirds(RunFolder.open(path))} if config.operator == "person:scripted" else {})
 
 
@@ -132,6 +143,7 @@ def main(
     quick: bool = False,
     json: bool = False,
     runs: Path = Path("runs/benchmark_long_tasks"),
+    go_on: Path | None = None,
 ) -> None:
     """Learn long tasks, with the settings that the demonstrations suggest and with others.
 
@@ -142,8 +154,9 @@ def main(
         quick: One seed, three demonstrations, half a minute for each variant, to check that it works.
         json: One JSON object instead of the table.
         runs: Folder for the runs.
+        go_on: Folder of an earlier call that was stopped: what it has learned to the end is not learned again.
     """
-    runs = runs / time.strftime("%Y-%m-%d_%H-%M-%S")
+    runs = go_on or runs / time.strftime("%Y-%m-%d_%H-%M-%S")
     chosen = tuple(VARIANTS) if variants == ("all",) else variants
     columns = (
         "task, variant",
@@ -165,7 +178,7 @@ def main(
 def compare(kind: str, variants: tuple[str, ...], seeds: tuple[int, ...], runs: Path, quick: bool, report: Report) -> None:
     """All variants of one task, on the same demonstrations per seed."""
     task, minutes, count = TASKS[kind], 0.5 if quick else MINUTES[kind], 3 if quick else DEMOS
-    files = {seed: record_demos(make_env(task), make_expert(task, seed), count, runs / f"demos_{kind}_{seed}", seed) for seed in seeds}
+    files = {seed: recorded(task, count, runs / f"demos_{kind}_{seed}", seed) for seed in seeds}
     shown = [inspect(file) for file in files.values()]
     demo_actions = sum(one.transitions for one in shown) / sum(one.episodes for one in shown)
     report.row(f"{kind}, demonstrations", "", "", f"{demo_actions:.0f}", "", "", "", "")
@@ -180,6 +193,12 @@ def compare(kind: str, variants: tuple[str, ...], seeds: tuple[int, ...], runs: 
     if "auto" in rates and best is not None:
         regret = 100 * max(0.0, best - rates["auto"])
         report.figures["auto_regret"] = max(regret, report.figures.get("auto_regret", 0.0))
+
+
+def recorded(task: str, count: int, folder: Path, seed: int) -> Path:
+    """The demonstrations of a seed, recorded where they are not there yet."""
+    there = sorted(folder.glob("*_demos_*.db"))
+    return there[0] if there else record_demos(make_env(task), make_expert(task, seed), count, folder, seed)
 
 
 def _row(report: Report, kind: str, variant: str, found: list[dict[str, Any]], demo_actions: float) -> float:

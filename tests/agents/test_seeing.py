@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_start import agent_for, with_policy
 from tandem.errors import FileUnreadable, SpecMismatch
 from tandem.layouts import Layout
-from tandem.networks.heads import Seeing, shifted
+from tandem.networks.encoders import FEATURE_SCALE
+from tandem.networks.heads import SUMS, UNITS, Seeing, SpatialHead, shifted
 from tandem.networks.numpy_grasp import NumpyHybrid
 from tandem.networks.numpy_policy import NumpyPolicy, look
 from tandem.types import Batch, Continuous, Discrete, Entry, Spec
@@ -196,6 +198,40 @@ def test_the_targets_of_critics_that_see_the_state_are_of_what_the_policy_would_
     wanted = last.rewards + 0.9 * last.masks * following
     _, info = jax.jit(agent.update_critic)(agent.copy(state), last)
     assert float(info["critic/target_qs"]) == pytest.approx(float(wanted.mean()), rel=1e-4)
+
+
+# ---- spatial embeddings
+
+
+def test_a_spatial_head_sums_each_channel_over_its_places() -> None:
+    """One picture of 1 x 2 places and 1 channel, 127 and -127: with the weights 1 and 0.5 the first sum is 127 (1 - 0.5)."""
+    head = SpatialHead(jax.random.PRNGKey(0), (1, 2, 1))
+    kernel = np.zeros((1, 2, 1, SUMS), np.float32)
+    kernel[0, :, 0, 0] = 1.0, 0.5
+    dense = np.zeros((SUMS, UNITS), np.float32)
+    dense[0, 0] = 1.0
+    head = eqx.tree_at(lambda h: (h.kernel, h.dense.weight), head, (jax.numpy.asarray(kernel), jax.numpy.asarray(dense)))
+    before_norm = np.zeros(UNITS)
+    before_norm[0] = 127 / FEATURE_SCALE * (1.0 - 0.5)
+    centred = before_norm - before_norm.mean()
+    wanted = np.tanh(centred / np.sqrt((centred**2).mean() + 1e-6))
+    found = head(np.array([[[[127], [-127]]]], np.int8))
+    assert np.allclose(np.asarray(found)[0], wanted, atol=1e-5)
+
+
+def test_spatial_heads_are_trained_by_the_critics_and_act_the_same_in_numpy() -> None:
+    agent = agent_for(SACConfig(hidden=(8, 8), discount=0.9, n_step=1, camera_head="spatial"), SPEC)
+    assert agent.cameras == (("left", (2, 2, 4)), ("right", (2, 2, 4)))
+    before = agent.init(0)
+    state, _ = agent.update(agent.copy(before), batch(0))
+    assert differ(heads_of(state), heads_of(before))
+    parameters, drawn = agent.exploring_parameters(state), batch(2)
+    assert parameters["heads/left/kernel"].shape == (2, 2, 4, SUMS) and parameters["heads/left/dense/weight"].shape == (4 * SUMS, UNITS)
+    policy, raw = NumpyPolicy(parameters), {name: array[0] for name, array in drawn.raw.items()}
+    ours = look(policy, Layout(SPEC), {"pose": drawn.observations[0], **raw})
+    assert np.abs(ours - np.asarray(state.critic.see(drawn.observations[0], raw))).max() < 1e-5
+    with pytest.raises(SpecMismatch, match="of another encoder"):
+        look(policy, Layout(SPEC), {"pose": drawn.observations[0], **raw, "left": raw["left"].reshape(16, 4, 1, 4)})
 
 
 # ---- heads that learn to see

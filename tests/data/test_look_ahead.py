@@ -149,6 +149,14 @@ def test_which_rows_are_bounded(bound, known):
     assert np.isfinite(batch.bounds[:, :16]).all() == known[0] and np.isfinite(batch.bounds[:, 16:]).all() == known[1]
 
 
+def test_while_the_policy_fails_its_returns_are_bounds_for_a_share_of_the_rows():
+    mixture = Mixture(*filled(), 64, "while-failing")
+    shares = [np.isfinite(mixture.sample(np.random.default_rng(0), 20, bound_share=share).bounds).mean() for share in (1.0, 0.25, 0.0)]
+    assert shares[0] == 1.0 and 0.2 < shares[1] < 0.3 and shares[2] == 0.0
+    bounded = Mixture(*filled(), 64, "all").sample(np.random.default_rng(0), 20, bound_share=0.25)
+    assert np.isfinite(bounded.bounds).all(), "a bound that is meant for all rows stays"
+
+
 def test_how_much_each_row_is_imitated():
     mixture = Mixture(*filled(), 64)
     batch = mixture.sample(np.random.default_rng(0), 4, imitation=Imitation(demos=0.5, corrections=3.0))

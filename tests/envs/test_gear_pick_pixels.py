@@ -75,7 +75,7 @@ def test_nothing_that_a_learner_gets_says_where_gear_or_board_are() -> None:
     roles = {role: {name for name, entry in spec.observation.items() if entry.role == role} for role in ("vector", "image", "privileged")}
     assert roles["image"] == set(CAMERAS)
     assert roles["vector"] == {"tcp_pose", "tcp_place", "tcp_velocity", "wrench", "command_offset", "previous_action", "gripper"}
-    assert roles["privileged"] == {"measured_pose", "measured_yaw", "gear_offset", "gear_tilt", "gear_phase"}
+    assert roles["privileged"] == {"measured_pose", "measured_yaw", "gear_offset", "gear_place", "gear_tilt", "gear_phase"}
     assert spec.task == "gear_pick_assembly_pixels_threeway"
 
 

@@ -262,6 +262,13 @@ def test_a_network_that_learns_to_see_is_trained_resumed_and_exported_like_any_o
     assert export(tmp_path / "run", tmp_path / "policy.onnx", "latest").largest_difference < 1e-4
 
 
+def test_spatial_heads_are_exported_like_any_other(demos: Path, tmp_path: Path) -> None:
+    agent = dataclasses.replace(SMALL.agent, camera_head="spatial")
+    train(dataclasses.replace(SMALL, demos=(demos,), max_steps=3, agent=agent), tmp_path / "run", quiet())
+    assert export(tmp_path / "run", tmp_path / "policy.onnx", "latest").largest_difference < 1e-4
+    assert "heads/eye/kernel" in load_policy(tmp_path / "run", "latest")[0].parameters
+
+
 def _shape(file: Path) -> tuple[int, ...]:
     with Journal.open(file) as journal:
         return journal.spec.observation["eye"].shape

@@ -139,7 +139,8 @@ def _new_clone(
     from tandem.networks.heads import UNITS, Seeing, head_input, new_heads  # only those with cameras need it
 
     seen = observations.shape[1] + UNITS * len(features)
-    heads = new_heads(jax.random.fold_in(key, 1), tuple((name, head_input(features[name].shape[1:])) for name in sorted(features)))
+    cameras = tuple((name, head_input(features[name].shape[1:], network.camera_head)) for name in sorted(features))
+    heads = new_heads(jax.random.fold_in(key, 1), cameras)
     return Seeing(heads, with_std(new_actor(network, key, seen, actions.shape[1]), config.std))
 
 

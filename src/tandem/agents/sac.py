@@ -82,7 +82,7 @@ class SAC:
     grasp: GraspCritic | None = None
     """Learns the discrete parts of the action, if there are any."""
     cameras: Cameras = ()
-    """Name and number of features of each camera; where they are a picture, its shape."""
+    """Name and number of features of each camera; their shape where their places count."""
     privileged: int = 0
     """Numbers of the observation, the last ones, that the critics see in the place of the cameras and the policy never does."""
     anchor: Anchor | None = None
@@ -121,10 +121,10 @@ class SAC:
         `moves_actor` False: only the critics learn. It is a value, not a constant, so that nothing is compiled twice.
         Metrics of the critic updates are means over them; everything stays on the device until it is read.
         """
-        if any(isinstance(of, tuple) for _, of in self.cameras):  # heads that learn to see
-            from tandem.networks.heads import shifted
+        if self.cameras:
+            from tandem.networks.heads import learns_to_see, shifted
 
-            batch = shifted(batch, jax.random.fold_in(state.key, 2))
+            batch = shifted(batch, jax.random.fold_in(state.key, 2)) if learns_to_see(self.cameras) else batch
         state, infos = jax.lax.scan(self.update_critic, state, batch, unroll=self.config.cta_ratio <= UNROLLED)
         info = {name: values.max() if name == "critic/q_max" else values.mean() for name, values in infos.items()}
         last = jax.tree.map(lambda array: array[-1], batch)

@@ -20,9 +20,10 @@ class SACConfig:
     """Discount factor. auto: from the length of the demonstrations (not in hil-serl)."""
     n_step: int | Literal["auto"] = 1
     """Steps of reward in a target before the critics' value is used. auto: from the length of the demonstrations (not in hil-serl)."""
-    return_bound: Literal["off", "demos", "all"] = "off"
+    return_bound: Literal["off", "demos", "all", "while-failing"] = "off"
     """Targets are at least the return that really followed: nowhere, for demonstrations, or for all steps of episodes that ended in
-    success or failure (not in hil-serl)."""
+    success or failure (not in hil-serl). while-failing: for all steps, but the better the policy is, for the fewer rows of a batch. What
+    followed once is luck where an episode may be lost for good: a target that is never below it does not see that risk."""
     cta_ratio: int = 2
     """Critic updates per actor update."""
     critic_ensemble_size: int = 2
@@ -30,6 +31,9 @@ class SACConfig:
     critic_sees: Literal["policy", "state"] = "policy"
     """What the critics look at where a task has cameras. policy: what the policy looks at. state: no camera, but the numbers that only
     a simulation knows (entries of the role `privileged`); the policy then learns its own eyes (docs/pixels.md; not in hil-serl)."""
+    camera_head: Literal["dense", "spatial"] = "dense"
+    """What is learned of a camera's features: dense (one layer on all of them), or spatial (hil-serl's spatial embeddings: eight learned
+    sums over all places of each channel, then one layer). Heads that get pictures (`--encoder end-to-end`) are convolutional."""
     critic_subsample_size: int | None = None
     """Number of critics, drawn at random for each update, over which the target takes the minimum. None: all."""
     backup_entropy: bool = False

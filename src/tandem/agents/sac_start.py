@@ -38,7 +38,7 @@ def agent_for(config: SACConfig, spec: Spec) -> SAC:
     if seen:
         from tandem.networks.heads import head_input  # only those with cameras need it
 
-        cameras = tuple((name, head_input(shape)) for name, shape in seen.items())
+        cameras = tuple((name, head_input(shape, config.camera_head)) for name, shape in seen.items())
     seen_by_all, axes = seen_numbers(numbers, cameras), spec.action_dim - int(layout.is_discrete.sum())
     anchor = _anchor(config, seen_by_all, axes) if config.anchor else None
     if layout.all_continuous:

@@ -31,7 +31,7 @@ import numpy as np
 from tandem.data.replay import Replay, Returns
 from tandem.types import Batch, Blamed, Transition
 
-ReturnBound = Literal["off", "demos", "all"]
+ReturnBound = Literal["off", "demos", "all", "while-failing"]
 DEMO_SHARE = 0.5
 """Share of a batch that comes from the demonstrations."""
 
@@ -72,11 +72,17 @@ class Mixture:
         self.recorded = recorded
 
     def sample(
-        self, rng: np.random.Generator, num_batches: int, demo_share: float = DEMO_SHARE, imitation: Imitation | None = None
+        self,
+        rng: np.random.Generator,
+        num_batches: int,
+        demo_share: float = DEMO_SHARE,
+        imitation: Imitation | None = None,
+        bound_share: float = 1.0,
     ) -> Batch:
         """`num_batches` at once, arrays `(num_batches, batch_size, ...)`; demonstrations are the first rows of each batch.
 
-        While one side is empty everything comes from the other; `demo_share` 1 is training on demonstrations alone.
+        While one side is empty everything comes from the other; `demo_share` 1 is training on demonstrations alone. With the bound
+        "while-failing", `bound_share` is the share of the rows whose return that followed is given; the others have none (-inf).
         The arrays are new each time, so an update that runs in the background may keep them.
         """
         from_demos = self._demo_rows(demo_share)
@@ -85,7 +91,11 @@ class Mixture:
             parts.append(self._demos(rng, (num_batches, from_demos), imitation))
         if from_demos < self.batch_size:
             parts.append(self._online(rng, (num_batches, self.batch_size - from_demos), imitation))
-        return parts[0] if len(parts) == 1 else _side_by_side(*parts)
+        batch = parts[0] if len(parts) == 1 else _side_by_side(*parts)
+        if self.bound != "while-failing" or bound_share >= 1.0:
+            return batch
+        kept = rng.random(batch.bounds.shape) < bound_share
+        return batch._replace(bounds=np.where(kept, batch.bounds, np.float32(-np.inf)))
 
     def _demos(self, rng: np.random.Generator, shape: tuple[int, int], imitation: Imitation | None) -> Batch:
         assert self.demos is not None
@@ -95,7 +105,7 @@ class Mixture:
 
     def _online(self, rng: np.random.Generator, shape: tuple[int, int], imitation: Imitation | None) -> Batch:
         batch = self.online.sample(rng, shape)
-        bounds = {"off": None, "demos": np.full(shape, -np.inf, np.float32), "all": batch.bounds}[self.bound]
+        bounds = {"off": None, "demos": np.full(shape, -np.inf, np.float32)}.get(self.bound, batch.bounds)
         return batch._replace(imitation=None if imitation is None else np.float32(imitation.corrections) * batch.imitation, bounds=bounds)
 
     def _demo_rows(self, demo_share: float) -> int:

@@ -1,6 +1,7 @@
 """What is learned of a camera: a small head on the features of a frozen encoder, or a convolutional one on the picture itself.
 
     features (8, 8, 32) int8 ─► Dense 64 ─► LayerNorm ─► tanh ─► beside the vector of the other entries
+    features (8, 8, 32) int8 ─► 8 learned sums over all places of each channel ─► Dense 64 ─► ... as above      (`camera_head` "spatial")
     picture (64, 64, 3) int8 ─► 4 convolutions of 3 x 3, 32 channels, strides 2 2 2 1 ─► Dense 64 ─► ... as above
 
 Where a head learns to see (`--encoder end-to-end`), the pictures of a batch are shifted at random by a few pixels: without that it
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -28,7 +29,9 @@ from tandem.types import Batch
 UNITS = 64
 """Numbers that a head makes of a picture."""
 Cameras = tuple[tuple[str, int | tuple[int, int, int]], ...]
-"""Name and number of features of each camera; where they are a picture, its shape."""
+"""Name and number of features of each camera; their shape where their places count (`ConvHead`, `SpatialHead`)."""
+SUMS = 8
+"""Learned sums for each channel of a spatial head, as in hil-serl."""
 STRIDES, CHANNELS = (2, 2, 2, 1), 32
 SHIFT = 3
 """Pixels, of a picture at half its size, by which those of a batch are shifted at most."""
@@ -47,6 +50,26 @@ class Head(eqx.Module):
     def __call__(self, features: Array) -> Array:
         x = jnp.reshape(jnp.asarray(features), (features.shape[0], -1)).astype(jnp.float32) / FEATURE_SCALE
         return jnp.tanh(self.norm(self.dense(x)))
+
+
+class SpatialHead(eqx.Module):
+    """hil-serl's spatial learned embeddings: features `(batch, height, width, channels)` to `(batch, UNITS)`."""
+
+    kernel: Array  # (height, width, channels, SUMS)
+    dense: Dense
+    norm: LayerNorm
+
+    def __init__(self, key: Array, shape: tuple[int, int, int]):
+        kernel_key, dense_key = jax.random.split(key)
+        height, width, channels = shape
+        self.kernel = jax.random.normal(kernel_key, (*shape, SUMS)) / math.sqrt(height * width)
+        self.dense = Dense(dense_key, channels * SUMS, UNITS)
+        self.norm = LayerNorm(UNITS)
+
+    def __call__(self, features: Array) -> Array:
+        x = jnp.asarray(features).astype(jnp.float32) / FEATURE_SCALE
+        sums = jnp.einsum("bhwc,hwck->bck", x, self.kernel)
+        return jnp.tanh(self.norm(self.dense(jnp.reshape(sums, (x.shape[0], -1)))))
 
 
 class Conv(eqx.Module):
@@ -101,13 +124,16 @@ def shifted(batch: Batch, key: Array) -> Batch:
     return batch._replace(raw=now, next_raw={name: shift(batch.next_raw[name], next(keys)) for name in sorted(batch.next_raw)})
 
 
+AnyHead = Head | SpatialHead | ConvHead
+
+
 class Seeing(eqx.Module):
     """A network with eyes: `see` makes its input, `values` is the network."""
 
-    heads: dict[str, Head | ConvHead]
+    heads: dict[str, AnyHead]
     values: Any
 
-    def __init__(self, heads: dict[str, Head | ConvHead], values: Any):
+    def __init__(self, heads: dict[str, AnyHead], values: Any):
         self.heads, self.values = heads, values
 
     def with_values(self, values: Any) -> Seeing:
@@ -122,11 +148,22 @@ class Seeing(eqx.Module):
         return self.values(x, key)
 
 
-def head_input(shape: tuple[int, ...]) -> int | tuple[int, int, int]:
-    """What a head is made for, by the shape of a camera's features."""
-    return (shape[0], shape[1], COLOURS) if shape[2] == COLOURS else math.prod(shape)
+def head_input(shape: tuple[int, ...], kind: Literal["dense", "spatial"] = "dense") -> int | tuple[int, int, int]:
+    """What a head of this kind is made for, by the shape of a camera's features; a picture is always for a convolutional one."""
+    return (shape[0], shape[1], shape[2]) if shape[2] == COLOURS or kind == "spatial" else math.prod(shape)
 
 
-def new_heads(key: Array, cameras: Cameras) -> dict[str, Head | ConvHead]:
+def learns_to_see(cameras: Cameras) -> bool:
+    """Whether heads get pictures, not features."""
+    return any(isinstance(of, tuple) and of[2] == COLOURS for _, of in cameras)
+
+
+def new_heads(key: Array, cameras: Cameras) -> dict[str, AnyHead]:
     keys = jax.random.split(key, len(cameras))
-    return {name: Head(each, of) if isinstance(of, int) else ConvHead(each, of) for each, (name, of) in zip(keys, cameras, strict=True)}
+    return {name: _new_head(each, of) for each, (name, of) in zip(keys, cameras, strict=True)}
+
+
+def _new_head(key: Array, of: int | tuple[int, int, int]) -> AnyHead:
+    if isinstance(of, int):
+        return Head(key, of)
+    return ConvHead(key, of) if of[2] == COLOURS else SpatialHead(key, of)

@@ -21,6 +21,7 @@ class NumpyHeads:
         parts = ("dense/weight", "dense/bias", "norm/gain", "norm/shift")
         self._layers = {camera: [parameters[f"heads/{camera}/{part}"] for part in parts] for camera in self.cameras}
         self._convs = {camera: convolutions(parameters, camera) for camera in self.cameras}
+        self._sums = {camera: parameters.get(f"heads/{camera}/kernel") for camera in self.cameras}
 
     def __call__(self, flat: np.ndarray, observation: Observation) -> np.ndarray:
         """The vector `(..., D)` followed by what each camera shows, cameras in the order of their names."""
@@ -34,6 +35,11 @@ class NumpyHeads:
         x = features.astype(np.float32) / np.float32(FEATURE_SCALE)
         if self._convs[camera]:
             x = _convolved(x.reshape(-1, *features.shape[-3:]), self._convs[camera])
+        kernel = self._sums[camera]
+        if kernel is not None:
+            if features.shape[-3:] != kernel.shape[:3]:
+                raise _wrong(camera, int(np.prod(kernel.shape[:3])), features)
+            x = np.einsum("bhwc,hwck->bck", x.reshape(-1, *kernel.shape[:3]), kernel)
         if x.size != np.prod(lead, dtype=int) * len(weight):
             raise _wrong(camera, len(weight), features)
         h = x.reshape(*lead, -1) @ weight + bias

@@ -23,10 +23,20 @@ def add_eyes(graph: Graph, parameters: Mapping[str, np.ndarray], vector: str) ->
         convs = convolutions(parameters, camera)
         if convs:
             scaled = _convolved(graph, f"heads/{camera}", scaled, convs)
+        kernel = parameters.get(f"heads/{camera}/kernel")
+        if kernel is not None:
+            scaled = _summed(graph, f"heads/{camera}/kernel", scaled, kernel)
         h = graph.node("Gemm", graph.node("Flatten", scaled, axis=1), *graph.weights(parameters, f"heads/{camera}/dense"))
         learned = [graph.number(f"heads/{camera}/norm/{part}", parameters[f"heads/{camera}/norm/{part}"]) for part in ("gain", "shift")]
         seen.append(graph.node("Tanh", graph.node("LayerNormalization", h, *learned, axis=-1, epsilon=_EPSILON)))
     return graph.node("Concat", *seen, axis=1)
+
+
+def _summed(graph: Graph, name: str, x: str, kernel: np.ndarray) -> str:
+    """Learned sums over all places of each channel: a convolution of each channel by itself, as large as the map."""
+    height, width, channels, sums = kernel.shape
+    weight = graph.number(name, kernel.transpose(2, 3, 0, 1).reshape(channels * sums, 1, height, width))
+    return graph.node("Conv", graph.node("Transpose", x, perm=[0, 3, 1, 2]), weight, group=channels)
 
 
 def _convolved(graph: Graph, name: str, x: str, convs: list[tuple[np.ndarray, np.ndarray]]) -> str:

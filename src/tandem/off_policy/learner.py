@@ -161,7 +161,7 @@ class Learner:
         """One learner step: `cta_ratio` critic updates, the last of them with the actor and the temperature."""
         before_actors = self.pretraining
         share = 1.0 if before_actors else self.demo_share
-        batch = self._mixture.sample(self.random, self.agent.config.cta_ratio, share, self.imitation)
+        batch = self._mixture.sample(self.random, self.agent.config.cta_ratio, share, self.imitation, self._failing**2)
         moves = self._moves_actor
         self._moved |= moves
         self.state, self.metrics = self.agent.update(self.state, batch, moves)
@@ -187,6 +187,11 @@ class Learner:
         return not wait or (self.steps >= wait and self.episodes.finished >= FIRST_EPISODES)
 
     @property
+    def _failing(self) -> float:
+        """Share of the newest episodes in which the policy failed without help."""
+        return 1.0 - self.episodes.alone_of_window
+
+    @property
     def imitation(self) -> Imitation | None:
         """How much actions of people are imitated now; None if never.
 
@@ -195,8 +200,7 @@ class Learner:
         """
         agent = self.config.agent
         left = max(0.0, 1.0 - self.steps / agent.imitation_steps)
-        failing = 1.0 - self.episodes.alone_of_window
-        weights = Imitation(demos=left * failing**2 * agent.demo_imitation, corrections=left * agent.imitation)
+        weights = Imitation(demos=left * self._failing**2 * agent.demo_imitation, corrections=left * agent.imitation)
         return weights if agent.demo_imitation or agent.imitation else None
 
     def publish(self) -> None:

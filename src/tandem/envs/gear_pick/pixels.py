@@ -45,8 +45,8 @@ WIDER = dataclasses.replace(
 )
 _OWN = ("tcp_place", "tcp_velocity", "wrench", "command_offset", "previous_action", "gripper")
 """What the robot knows of itself, in its own axes."""
-_TAUGHT = ("gear_offset", "gear_tilt", "gear_phase")
-"""What only a teacher gets, in the measured seat's axes."""
+_TAUGHT = ("gear_offset", "gear_place", "gear_tilt", "gear_phase")
+"""What only teachers and critics that see the state get, in the measured seat's axes."""
 
 
 def pick_pixel_limits(mode: Mode) -> LimitSettings:
