@@ -380,6 +380,21 @@ def test_a_profile_of_your_own_chooses_the_gripper_and_is_refused_with_reason(tm
         read_profile("nothing")
 
 
+def test_hil_serls_setup_mode_says_who_holds_the_gripper(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[action]\nsetup_mode = "single-arm-learned-gripper"\n')
+    learned = read_profile(str(path)).spec.action[1]
+    assert isinstance(learned, Discrete) and learned.choices == ("close", "hold", "open")
+    path.write_text('[action]\nsetup_mode = "single-arm-fixed-gripper"\n')
+    assert len(read_profile(str(path)).spec.action) == 1
+    path.write_text('[action]\nsetup_mode = "dual-arm-learned-gripper"\n')
+    with pytest.raises(ConfigError, match="one server moves one arm"):
+        read_profile(str(path))
+    path.write_text('[action]\nsetup_mode = "single-arm-learned-gripper"\ngripper = "delta"\n')
+    with pytest.raises(ConfigError, match="both gripper and setup_mode"):
+        read_profile(str(path))
+
+
 def test_grippers_absolute_delta_and_three_way(server: StandIn) -> None:
     for mode, column, opening in (("absolute", 0.0, 0.5), ("delta", -1.0, 0.95), ("three-way", 0.0, 0.0), ("three-way", 1.0, 1.0)):
         env = opened(server, dataclasses.replace(profile(), action=dataclasses.replace(profile().action, gripper=mode)))

@@ -20,6 +20,8 @@ from tandem.errors import ConfigError
 from tandem.types import ActionPart, Continuous, Discrete, Entry, Spec
 
 STATE = "gripper 0, force 1:4, x y z 4:7, Euler x y z 7:10, torque 10:13, velocity 13:19"
+SETUP_MODES = {"single-arm-fixed-gripper": "none", "single-arm-learned-gripper": "three-way"}
+"""hil-serl's `setup_mode`, and the gripper of the action that it means."""
 TURN_FREE = (math.pi, math.pi, math.pi)
 
 
@@ -148,9 +150,28 @@ def read_tables(name: str, folder: Path) -> tuple[Path, dict[str, Any]]:
         known = ", ".join(profile_names(folder))
         raise ConfigError(f"no profile '{name}': there are {known}, or the path of a file that ends with .toml")
     try:
-        return path, tomllib.loads(path.read_text())
+        tables = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise ConfigError(f"the profile {path} is not a TOML file: {problem}") from None
+    return path, _with_setup_mode(path, tables)
+
+
+def _with_setup_mode(path: Path, tables: dict[str, Any]) -> dict[str, Any]:
+    """hil-serl's name for who holds the gripper, as the setting of the action that it stands for."""
+    action = tables.get("action", {})
+    if not isinstance(action, Mapping) or "setup_mode" not in action:
+        return tables
+    mode = action["setup_mode"]
+    if mode not in SETUP_MODES:
+        raise ConfigError(
+            f"the profile {path}, [action] setup_mode = {mode!r:.60}, expected one of {', '.join(SETUP_MODES)} (one server moves one arm)"
+        )
+    if "gripper" in action:
+        raise ConfigError(
+            f"the profile {path}, [action] has both gripper and setup_mode; setup_mode = {mode!r} is gripper = {SETUP_MODES[mode]!r}"
+        )
+    others = {name: value for name, value in action.items() if name != "setup_mode"}
+    return tables | {"action": others | {"gripper": SETUP_MODES[mode]}}
 
 
 def checked_keys(path: Path, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
