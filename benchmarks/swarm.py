@@ -178,7 +178,7 @@ class Swarm:
 
     def __init__(self, address: str, token: str, spec: Spec, names: Sequence[str]) -> None:
         self.uri, self.headers, self._spec = f"ws://{address}/link", {"Authorization": f"Bearer {token}"}, spec
-        self.step, self.door = _packed_step(spec), asyncio.Semaphore(AT_THE_DOOR)
+        self.step, self.door = packed_step(spec), asyncio.Semaphore(AT_THE_DOOR)
         self.order, self.began = Order(0), 0.0
         self.actors = [LightActor(self, name) for name in names]
 
@@ -192,7 +192,8 @@ class Swarm:
             actor.begin(order)
 
 
-def _packed_step(spec: Spec) -> bytes:
+def packed_step(spec: Spec) -> bytes:
+    """The one step that all of them make again and again."""
     seen = {name: np.full(entry.shape, 0.5, entry.dtype) for name, entry in spec.observation.items()}
     return pack_transition(Transition(seen, np.zeros(spec.action_dim, np.float32), 0.0, seen, False, False, policy_version=1))
 
