@@ -23,7 +23,8 @@
 * `sweep_overhead`: time of a sweep that is not spent in its runs, over the time in its runs.
 * `ray_start_s`: until a Ray cluster on this machine has placed its first actor; only where Ray is installed.
 * `two_process_ppo_speedup`: simulation steps per second of PPO's environments in two processes of Ray, 64 gear assemblies each with one
-  thread each, over those in one.
+  thread each, over those in one. `ppo_modelled_speedup_8`: the same for more places with a core each, from `ppo_simulation_us` and
+  `ppo_exchange_ms`, which are measured; `_2` is to be compared with what was measured where two cores were free.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import tyro
@@ -55,6 +56,8 @@ Which = Literal["all", "actors", "ingest", "simulated", "devices", "sweep", "ray
 Nodes = Literal["ray", "processes"]
 MESSAGES_PER_S = 640
 """Messages of all actors together, where steps are sent one by one."""
+PPO_ROWS = 64
+"""Simulations in each process."""
 TARGETS: dict[str, tuple[str, float]] = {
     "hub_cpu_us_per_step": ("<=", 50.0),
     "lost": ("==", 0),
@@ -177,13 +180,38 @@ class Bench:
         command = [sys.executable, "-m", "benchmarks.scale", "--ray-here", *(["--quick"] if self.quick else [])]
         found = json_format.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
         self.report.figure("ray_start_s", found["start_s"], "s")
+        about = f"({found['one']:.0f} simulation steps/s in one process)"
+        self.report.figure("two_process_ppo_speedup", found["two"] / found["one"], about)
+        parts = Collecting(1 / found["here"], PPO_ROWS / found["one"] - PPO_ROWS / found["here"])
+        self.report.figure("ppo_simulation_us", parts.row_s * 1e6, "us for a step of a row, on one core")
         self.report.figure(
-            "two_process_ppo_speedup", found["two"] / found["one"], f"({found['one']:.0f} simulation steps/s in one process)"
+            "ppo_exchange_ms", parts.exchange_s * 1e3, f"ms for a step of {PPO_ROWS} rows in another process, beside its simulation"
         )
+        for places in (2, 8, 64):
+            self.report.figure(
+                f"ppo_modelled_speedup_{places}", parts.speedup(PPO_ROWS, places), "by the model, with a core for each process"
+            )
+
+
+@dataclass(frozen=True)
+class Collecting:
+    """What PPO's collection on several places is made of (docs/scale.md)."""
+
+    row_s: float
+    """Seconds for a step of one row on one core."""
+    exchange_s: float
+    """Seconds in which actions go to a place and observations come back."""
+
+    def speedup(self, rows: int, places: int) -> float:
+        """Steps per second of so many places with so many rows each, over those of one place. Places simulate at the same time, and the
+        one process that asks them packs and unpacks for one after the other."""
+        one = rows * self.row_s + self.exchange_s
+        return places * one / (rows * self.row_s + places * self.exchange_s)
 
 
 def ray_here(quick: bool) -> None:
     """Starts Ray on this machine; prints how long that takes, and simulation steps per second in one and in two processes, as JSON."""
+    from tandem.envs.registry import make_batch
     from tandem.programs.cluster import ClusterArgs, RayLauncher, simulations_on
     from tandem.programs.launcher import Part
 
@@ -192,8 +220,9 @@ def ray_here(quick: bool) -> None:
     while handle.code is None:
         time.sleep(0.01)
     handle.stop(1.0)  # its place is free again
-    start_s, rows, random = time.perf_counter() - began, 64, np.random.default_rng(0)
-    envs = {name: simulations_on(ClusterArgs(cpus=0.4), count)("gear_assembly", rows * count) for name, count in (("one", 1), ("two", 2))}
+    start_s, rows, random = time.perf_counter() - began, PPO_ROWS, np.random.default_rng(0)
+    envs: dict[str, Any] = {"here": make_batch("gear_assembly", rows, num_threads=1)}
+    envs |= {name: simulations_on(ClusterArgs(cpus=0.4), count)("gear_assembly", rows * count) for name, count in (("one", 1), ("two", 2))}
     for env in envs.values():
         env.reset(seed=0)
     rates: dict[str, list[float]] = {name: [] for name in envs}

@@ -199,7 +199,7 @@ def packed_step(spec: Spec) -> bytes:
 
 
 def _header(frame: str | bytes) -> dict[str, Any]:
-    """Of a message of the hub. What is behind it costs nothing here."""
+    """The header of a message from the hub. What is behind it costs nothing here."""
     assert isinstance(frame, bytes)
     (size,) = LENGTH.unpack_from(frame)
     return unpack(frame[LENGTH.size : LENGTH.size + size])
@@ -212,10 +212,10 @@ def serve_swarm(end: Connection, address: str, token: str, spec: Spec, names: Se
     """
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    asyncio.run(_obey(end, address, token, spec, names, witness))
+    asyncio.run(_do_orders(end, address, token, spec, names, witness))
 
 
-async def _obey(end: Connection, address: str, token: str, spec: Spec, names: Sequence[str], witness: Path) -> None:
+async def _do_orders(end: Connection, address: str, token: str, spec: Spec, names: Sequence[str], witness: Path) -> None:
     swarm = Swarm(address, token, spec, names)
     living = asyncio.gather(*(actor.live() for actor in swarm.actors))
     witness.write_text(json.dumps([actor.source for actor in swarm.actors]))
