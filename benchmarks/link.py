@@ -120,13 +120,22 @@ class HubProcess:
     """A hub process that can be killed or frozen; reports its CPU time."""
 
     def __init__(self, run: Path, spec: Spec, target: Callable[[Path, int], None] = serve) -> None:
-        folder = RunFolder.create(run, "recording", {}, spec)
-        self.run = run
-        self._process = CONTEXT.Process(target=target, args=(run, 0), daemon=True)
+        self._folder, self.run, self._target = RunFolder.create(run, "recording", {}, spec), run, target
+        self._start(0)
+        self.token = self._folder.token
+
+    def _start(self, port: int) -> None:
+        self._process = CONTEXT.Process(target=self._target, args=(self.run, port), daemon=True)
         self._process.start()
-        while (hub := folder.hub()) is None:
+        while (hub := self._folder.hub()) is None:
             time.sleep(0.01)
-        self.address, self.token = hub["address"], folder.token
+        self.address = hub["address"]
+
+    def restart(self) -> None:
+        """Killed, and started again on the same port."""
+        self.close()
+        self._folder.hub_file.unlink(missing_ok=True)
+        self._start(int(self.address.rsplit(":", 1)[1]))
 
     def client(self, spec: Spec, spool: Path, **options: Any) -> dict[str, Any]:
         """Arguments with which an actor process makes its client."""

@@ -1,181 +1,76 @@
 """What do many actors, many devices and many runs cost, and is a step lost when a machine of a cluster dies?
 
-    python -m benchmarks.scale [--quick] [--json] [--actors 64]
+    python -m benchmarks.scale [--quick] [--json] [--actors 64] [--only ingest] [--trace FILE]
 
 * `actors_64_steps_per_s`: 64 light actors against a real hub, on this machine: each has its own connection and spool and sends steps of
-  the gear assembly as fast as the hub takes them; it computes nothing else. They share four processes, which stand for four machines.
+  the gear assembly as fast as the hub takes them; it computes nothing else. They share four machines: nodes of Ray where it is installed,
+  else processes.
 * `hub_cpu_us_per_step`: CPU time of the hub process per step meanwhile; `_one_by_one`: where every step is a message of its own.
 * `hub_cores_at_10_hz`: CPU time of the hub per second while every actor makes 10 steps a second, as robots do. A hub for many actors asks
   them to let steps share messages.
 * `actor_cpu_us_per_step`: the same for the actors' side; `reader_cpu_us_per_step`: for the trainer, which reads the journal.
 * `hub_cpu_us_per_policy`: for passing on one policy of the gear assembly to one actor; `policy_bytes`: its size.
-* `lost`, `doubled`, `reordered`: the first of the four processes is killed while all of them send, and started again. Every step that
-  an actor had in its spool must be in the journal, once, in order.
+* `lost`, `doubled`, `reordered`: the first of the four machines is killed while all of them send, and its actors come back on another one.
+  Every step that an actor had in its spool must be in the journal, once, in order. `recovery_s`: until as many actors are connected as
+  before; `--trace` writes its course.
+* `ingest_64_steps_per_s` to `ingest_256_`: what the hub takes of so many actors without spools; `_hub_cores_at_10_hz`: what it needs for
+  robots; `_behind_ms`: how long after it was made a step of theirs is with the trainer. `writer_64_steps_per_s` to `writer_256_`: what its
+  one writer stores by itself, one step in a message. `ingest_lost`, `_doubled`, `_reordered`: the hub is killed while all of them send.
+* `simulated_2000_hub_cores`: the same for up to 2,000 actors; `simulated_over_model`: the worst ratio to what the model of docs/scale.md
+  says, whose numbers (`model_*_us`) are measured with 64 actors in the same call.
 * `sharded_equals_single`: largest difference after 10 updates of the default agent on two forced devices and on one, relative to the size
   of each array. `sharding_overhead`: time of an update on two devices over that on one, minus 1, with the same cores.
 * `sweep_overhead`: time of a sweep that is not spent in its runs, over the time in its runs.
 * `ray_start_s`: until a Ray cluster on this machine has placed its first actor; only where Ray is installed.
 * `two_process_ppo_speedup`: simulation steps per second of PPO's environments in two processes of Ray, 64 gear assemblies each with one
-  thread each, over those in one.
+  thread each, over those in one. `ppo_modelled_speedup_8`: the same for more places with a core each, from `ppo_simulation_us` and
+  `ppo_exchange_ms`, which are measured; `_2` is to be compared with what was measured where two cores were free.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import json as json_format
 import os
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import tyro
 
-from benchmarks.link import STATE_SPEC, HubProcess, Processes, Steps
+from benchmarks.link import STATE_SPEC, HubProcess
 from benchmarks.report import Report
-from tandem.link.client import ActorClient, ClientConfig
+from benchmarks.scale_hub import POLICY_BYTES, a_policy, hub_for, ingest, proof, simulated
+from benchmarks.scale_nodes import Machines, Trace, machines_for
+from benchmarks.swarm import Order
 from tandem.link.trainer_end import TrainerEnd
 from tandem.runs.folder import RunFolder
-from tandem.types import PolicySnapshot
 
-Which = Literal["all", "actors", "devices", "sweep", "ray"]
-NODES = 4
+Which = Literal["all", "actors", "ingest", "simulated", "devices", "sweep", "ray"]
+Nodes = Literal["ray", "processes"]
 MESSAGES_PER_S = 640
 """Messages of all actors together, where steps are sent one by one."""
-POLICY_BYTES = 307_200
-"""The policy of the gear assembly: 32 numbers, two layers of 256, 6 actions with their deviations."""
-UNACKNOWLEDGED = 200
-"""A light actor waits while this many of its steps are not stored yet."""
+PPO_ROWS = 64
+"""Simulations in each process."""
 TARGETS: dict[str, tuple[str, float]] = {
     "hub_cpu_us_per_step": ("<=", 50.0),
     "lost": ("==", 0),
     "doubled": ("==", 0),
     "reordered": ("==", 0),
+    "ingest_lost": ("==", 0),
+    "ingest_doubled": ("==", 0),
+    "ingest_reordered": ("==", 0),
+    "simulated_over_model": ("<=", 1.25),
+    "simulated_lost": ("==", 0),
     "sharded_equals_single": ("<=", 1e-3),
     "sweep_overhead": ("<=", 0.05),
 }
-
-
-# ---- actors
-
-
-def serve_many(run: Path, port: int, most: int) -> None:
-    from tandem.link.hub import Hub, HubConfig
-
-    Hub(run, HubConfig(port=port, max_actors=most)).serve()
-
-
-@contextlib.contextmanager
-def hub_for(actors: int) -> Iterator[HubProcess]:
-    with tempfile.TemporaryDirectory() as folder:
-        hub = HubProcess(Path(folder) / "run", STATE_SPEC, partial(serve_many, most=2 * actors))
-        try:
-            yield hub
-        finally:
-            hub.close()
-
-
-@dataclass(frozen=True)
-class Order:
-    """What the actors of a node do next: `steps` each, at this rate each (0: as fast as the hub takes them)."""
-
-    steps: int
-    hz: float = 0.0
-
-
-def node(end: Connection, options: Sequence[dict[str, Any]], witness: Path) -> None:
-    """Light actors in one process. What is in their spools is counted in a file, which outlives the process."""
-    clients = [ActorClient(STATE_SPEC, ClientConfig(**each)) for each in options]
-    for client in clients:
-        client.connect(120.0)
-    made = np.memmap(witness.with_suffix(".made"), np.int64, "w+", shape=(len(clients),))
-    witness.write_text(json_format.dumps([client.source for client in clients]))
-    steps = [Steps(STATE_SPEC, client.source) for client in clients]
-    end.recv()
-    end.send("ready")
-    while True:
-        order: Order = end.recv()
-        used, began = time.process_time(), time.perf_counter()
-        for number in range(order.steps):
-            if order.hz:
-                time.sleep(max(0.0, began + number / order.hz - time.perf_counter()))
-            for index, client in enumerate(clients):
-                while client.status.unacknowledged > UNACKNOWLEDGED:
-                    time.sleep(0.001)
-                client.send([steps[index].next()])
-                made[index] += 1
-        while any(client.status.unacknowledged or client.status.left_behind for client in clients):
-            time.sleep(0.002)
-        end.send(time.process_time() - used)
-
-
-@dataclass
-class Cluster:
-    """The nodes of one measurement. A node that is killed can be started again."""
-
-    hub: HubProcess
-    actors: int
-
-    def __post_init__(self) -> None:
-        self.witness = self.hub.run / "witness"
-        self.witness.mkdir()
-        self._starts = 0
-        self.nodes = [self.start(number) for number in range(NODES)]
-
-    def start(self, number: int) -> Processes:
-        names = [f"light {number}.{index}" for index in range(self.actors // NODES)]
-        options = [self.hub.client(STATE_SPEC, self.hub.run / "spools" / name, pace="realtime", name=name) for name in names]
-        for each in options:
-            each.pop("spec")
-            each["durability"] = "process"  # the disks of the robots, which are one disk here, are not what is measured
-        self._starts += 1
-        return Processes(node, [(options, self.witness / f"{self._starts}.json")])
-
-    def do(self, order: Order) -> float:
-        """On all nodes; returns the CPU seconds of all of them."""
-        for each in self.nodes:
-            each.send(order)
-        return sum(each.results()[0] for each in self.nodes)
-
-    def close(self) -> None:
-        for each in self.nodes:
-            each.close()
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What became of the steps that were in a spool."""
-
-    lost: int
-    doubled: int
-    reordered: int
-
-
-def proof(run: Path) -> Proof:
-    """Every witnessed step must be in the journal, once, and in the order of its source."""
-    with contextlib.closing(sqlite3.connect(RunFolder(run).journal)) as journal:
-        rows = journal.execute("SELECT source, seq FROM steps WHERE status = 'accepted' ORDER BY ord").fetchall()
-    stored: dict[str, list[int]] = {}
-    for source, seq in rows:
-        stored.setdefault(source, []).append(seq)
-    lost = doubled = reordered = 0
-    for witness in (run / "witness").glob("*.json"):
-        made = np.memmap(witness.with_suffix(".made"), np.int64, "r")
-        for source, count in zip(json_format.loads(witness.read_text()), made.tolist(), strict=True):
-            found = stored.get(source, [])
-            lost += len(set(range(count)) - set(found))
-            doubled += len(found) - len(set(found))
-            reordered += found != sorted(found)
-    return Proof(lost, doubled, reordered)
 
 
 @dataclass
@@ -183,42 +78,46 @@ class Bench:
     quick: bool
     report: Report
 
-    def many_actors(self, actors: int) -> None:
+    def many_actors(self, actors: int, by_ray: bool, trace_file: Path | None) -> None:
         hz = min(10.0, MESSAGES_PER_S / actors)
         seconds = 3.0 if self.quick else 10.0
         flood, paced, robots = Order(40 if self.quick else 400), Order(int(seconds * hz), hz), Order(int(seconds * 10), 10.0)
-        with hub_for(actors) as hub:
-            cluster = Cluster(hub, actors)
-            cluster.do(Order(5))
-            used, began = hub.cpu_s(), time.perf_counter()
-            on_actors = cluster.do(flood)
-            took, used, count = time.perf_counter() - began, hub.cpu_s() - used, flood.steps * actors
-            self.report.figure(f"actors_{actors}_steps_per_s", count / took, "steps/s")
+        with hub_for(2 * actors) as hub, machines_for(hub, actors, by_ray) as machines:  # those of a machine that died come as new ones
+            self._do(machines, Order(5))
+            used = hub.cpu_s()
+            took, on_actors = self._do(machines, flood)
+            used, count = hub.cpu_s() - used, flood.steps * actors
+            self.report.figure(f"actors_{actors}_steps_per_s", count / took, f"steps/s ({'under Ray' if by_ray else 'in processes'})")
             self.report.figure("hub_cpu_us_per_step", used / count * 1e6, "us")
             self.report.figure("actor_cpu_us_per_step", on_actors / count * 1e6, "us")
             used = hub.cpu_s()
-            cluster.do(paced)
+            self._do(machines, paced)
             alone = (hub.cpu_s() - used) / (paced.steps * actors) * 1e6
             self.report.figure("hub_cpu_us_per_step_one_by_one", alone, f"us ({actors} x {hz:g} steps/s)")
-            used, began = hub.cpu_s(), time.perf_counter()
-            cluster.do(robots)
-            took = time.perf_counter() - began
+            used = hub.cpu_s()
+            took, _ = self._do(machines, robots)
             self.report.figure("hub_cores_at_10_hz", (hub.cpu_s() - used) / took, f"cores ({robots.steps * actors / took:.0f} steps/s)")
             self._publish(hub, actors)
-            self._kill_a_node(cluster, flood)
-            cluster.close()
+            self._kill_one(hub, machines, robots, trace_file)
             found = proof(hub.run)
             for name in ("lost", "doubled", "reordered"):
                 self.report.figure(name, getattr(found, name), "")
             self._read(hub.run)
 
+    @staticmethod
+    def _do(machines: Machines, order: Order) -> tuple[float, float]:
+        """Seconds until all is stored, and the CPU seconds of the actors."""
+        began = time.perf_counter()
+        machines.begin(order)
+        used = machines.end()
+        return time.perf_counter() - began, used
+
     def _publish(self, hub: HubProcess, actors: int) -> None:
         """Policies to all actors, who do nothing else."""
         end, count = TrainerEnd(hub.run, STATE_SPEC), 4 if self.quick else 20
-        parameters = {"w": np.zeros(POLICY_BYTES // 4, np.float32)}
         used, began = hub.cpu_s(), time.perf_counter()
         for version in range(1, count + 1):
-            end.publish(PolicySnapshot(version, version, parameters))
+            end.publish(a_policy(version))
             time.sleep(max(0.5, 20 * POLICY_BYTES * actors / 2**30))
         idle = hub.cpu_s()
         seconds = time.perf_counter() - began
@@ -229,16 +128,18 @@ class Bench:
         self.report.figure("hub_cpu_us_per_s_and_actor", at_rest / actors * 1e6, "us, at rest")
         end.close()
 
-    def _kill_a_node(self, cluster: Cluster, order: Order) -> None:
-        """While all send; it comes back with new actors, who first send what the dead ones left behind."""
-        for each in cluster.nodes:
-            each.send(order)
-        time.sleep(0.3)
-        cluster.nodes[0].close()  # a kill
-        cluster.nodes[0] = cluster.start(0)
-        cluster.nodes[0].send(order)
-        for each in cluster.nodes:
-            each.results()
+    def _kill_one(self, hub: HubProcess, machines: Machines, order: Order, trace_file: Path | None) -> None:
+        """While all send; its actors come back as new ones, who first send what the dead ones left behind."""
+        trace = Trace(hub.run)
+        with trace.kept():
+            machines.begin(order)
+            time.sleep(min(2.0, 0.3 * order.steps / order.hz))
+            trace.killed_at = time.time()
+            machines.kill_one()
+            machines.end()
+        self.report.figure("recovery_s", trace.recovery_s, "s from the kill until all actors are back")
+        if trace_file is not None:
+            trace_file.write_text("\n".join(trace.lines()) + "\n")
 
     def _read(self, run: Path) -> None:
         """What the trainer spends on getting the steps out of the journal."""
@@ -279,13 +180,38 @@ class Bench:
         command = [sys.executable, "-m", "benchmarks.scale", "--ray-here", *(["--quick"] if self.quick else [])]
         found = json_format.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
         self.report.figure("ray_start_s", found["start_s"], "s")
+        about = f"({found['one']:.0f} simulation steps/s in one process)"
+        self.report.figure("two_process_ppo_speedup", found["two"] / found["one"], about)
+        parts = Collecting(1 / found["here"], PPO_ROWS / found["one"] - PPO_ROWS / found["here"])
+        self.report.figure("ppo_simulation_us", parts.row_s * 1e6, "us for a step of a row, on one core")
         self.report.figure(
-            "two_process_ppo_speedup", found["two"] / found["one"], f"({found['one']:.0f} simulation steps/s in one process)"
+            "ppo_exchange_ms", parts.exchange_s * 1e3, f"ms for a step of {PPO_ROWS} rows in another process, beside its simulation"
         )
+        for places in (2, 8, 64):
+            self.report.figure(
+                f"ppo_modelled_speedup_{places}", parts.speedup(PPO_ROWS, places), "by the model, with a core for each process"
+            )
+
+
+@dataclass(frozen=True)
+class Collecting:
+    """What PPO's collection on several places is made of (docs/scale.md)."""
+
+    row_s: float
+    """Seconds for a step of one row on one core."""
+    exchange_s: float
+    """Seconds in which actions go to a place and observations come back."""
+
+    def speedup(self, rows: int, places: int) -> float:
+        """Steps per second of so many places with so many rows each, over those of one place. Places simulate at the same time, and the
+        one process that asks them packs and unpacks for one after the other."""
+        one = rows * self.row_s + self.exchange_s
+        return places * one / (rows * self.row_s + places * self.exchange_s)
 
 
 def ray_here(quick: bool) -> None:
     """Starts Ray on this machine; prints how long that takes, and simulation steps per second in one and in two processes, as JSON."""
+    from tandem.envs.registry import make_batch
     from tandem.programs.cluster import ClusterArgs, RayLauncher, simulations_on
     from tandem.programs.launcher import Part
 
@@ -294,8 +220,9 @@ def ray_here(quick: bool) -> None:
     while handle.code is None:
         time.sleep(0.01)
     handle.stop(1.0)  # its place is free again
-    start_s, rows, random = time.perf_counter() - began, 64, np.random.default_rng(0)
-    envs = {name: simulations_on(ClusterArgs(cpus=0.4), count)("gear_assembly", rows * count) for name, count in (("one", 1), ("two", 2))}
+    start_s, rows, random = time.perf_counter() - began, PPO_ROWS, np.random.default_rng(0)
+    envs: dict[str, Any] = {"here": make_batch("gear_assembly", rows, num_threads=1)}
+    envs |= {name: simulations_on(ClusterArgs(cpus=0.4), count)("gear_assembly", rows * count) for name, count in (("one", 1), ("two", 2))}
     for env in envs.values():
         env.reset(seed=0)
     rates: dict[str, list[float]] = {name: [] for name in envs}
@@ -345,19 +272,29 @@ def devices_here(quick: bool) -> None:
 
 
 def main(
-    quick: bool = False, json: bool = False, actors: int = 64, only: Literal["all", "actors", "devices", "sweep", "ray"] = "all"
+    quick: bool = False, json: bool = False, actors: int = 64, only: Which = "all", nodes: Nodes | None = None, trace: Path | None = None
 ) -> None:
     """What many actors, devices and runs cost.
 
     Args:
         quick: Short runs, to check that it works.
         json: One JSON object instead of the table.
-        actors: Light actors; a multiple of four.
+        actors: Light actors with spools; a multiple of four.
         only: One of the measurements.
+        nodes: What the four machines of these actors are. Default: nodes of Ray where it is installed, else processes.
+        trace: Write the second by second course of a machine's death and recovery to this file.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     bench = Bench(quick, Report("scale", ("figure", "measured", "target"), TARGETS))
-    parts = {"actors": partial(bench.many_actors, actors), "devices": bench.many_devices, "sweep": bench.sweep, "ray": bench.ray}
+    by_ray = nodes == "ray" or (nodes is None and importlib.util.find_spec("ray") is not None)
+    parts = {
+        "actors": partial(bench.many_actors, actors, by_ray, trace),
+        "ingest": partial(ingest, bench.report, quick),
+        "simulated": partial(simulated, bench.report, quick),
+        "devices": bench.many_devices,
+        "sweep": bench.sweep,
+        "ray": bench.ray,
+    }
     for measure in parts.values() if only == "all" else [parts[only]]:
         measure()
     bench.report.targets = {name: target for name, target in TARGETS.items() if only == "all" or name in bench.report.figures}

@@ -1,6 +1,7 @@
 """Should the learner warm up on the demonstrations before the robot moves?
 
     python -m benchmarks.warmup [--task gear_assembly_fine] [--arms "no warm-up" ...] [--seeds 0 1 2] [--quick] [--json]
+        [--go-on FOLDER]
 
 Actor steps and minutes until an evaluation reaches 90 %, on the same demonstrations per seed: without a warm-up, with updates on the
 demonstrations alone (`pretrain_steps`), with a cloned start alone, with the cloned start of the recipe, which waits for the critics and
@@ -8,12 +9,13 @@ goes on imitating as long as it fails, and with that one where half of the first
 long tasks there are more such updates, and an arm in which the share of demonstrations in a batch falls from 0.8 to 0.5. All arms are
 changes of the task's recipe, so on a long task all of them decide every few control steps; hil-serl's own settings are in
 `benchmarks.long_tasks`.
+
+The runs are those of a `tandem sweep` (docs/sweeps.md), one after the other: `--go-on FOLDER` makes only what is missing there.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,16 +24,12 @@ import tyro
 
 from benchmarks.plots import evaluations, points_by_variant, success_curves
 from benchmarks.report import Report, machine_gflops
-from tandem.envs.registry import make_env, make_expert
-from tandem.off_policy.config import TrainConfig
+from benchmarks.swept import make_runs, run_of
 from tandem.off_policy.recipes import RECIPES
-from tandem.off_policy.sync import train
-from tandem.programs.record import record_demos
-from tandem.runs.display import Display
 
 Task = Literal["gear_assembly", "gear_assembly_fine", "gear_pick_assembly_fine"]
 FREE = {"demo_imitation": 0.0}
-"""Nothing holds the policy to the demonstrations. A setting of the agent; the others are of the run."""
+"""Nothing holds the policy to the demonstrations."""
 BARE = {"clone_steps": 0, "critic_steps": 0, **FREE}
 SHORT: dict[str, dict[str, Any]] = {
     "no warm-up": BARE,
@@ -63,26 +61,25 @@ def until_solved(run: Path) -> tuple[float, float]:
     return (float(data["minutes"][reached[0]]), float(data["actor_step"][reached[0]])) if len(reached) else (np.nan, np.nan)
 
 
-def config_of(task: Task, changes: dict[str, Any], demos: Path, seed: int, quick: bool) -> TrainConfig:
-    """The recipe with these changes, until the first evaluation at or above 90 %."""
+def every_run(task: Task, quick: bool) -> dict[str, Any]:
+    """Options of all runs: the recipe of the task until the first evaluation at or above 90 %, from demonstrations that depend on the
+    seed alone."""
+    options = {
+        "sync": True,
+        "scripted_demos": 3 if quick else DEMOS,
+        "stop_success": SOLVED,
+        "stop_evaluations": 1,  # only the time to the first 90 % counts
+        "final_episodes": 0,
+        "max_steps": 8000 if task == "gear_assembly" else RECIPES[task]().max_steps,
+    }
+    return options | ({"max_steps": 100, "max_minutes": 0.5, "eval_period": 100, "eval_episodes": 2} if quick else {})
+
+
+def shortened(task: Task, changes: dict[str, Any]) -> dict[str, Any]:
+    """The same start with at most 50 updates before the robot moves."""
     recipe = RECIPES[task]()
-    imitation = {name: changes[name] for name in FREE if name in changes}
-    config = replace(
-        recipe,
-        agent=replace(recipe.agent, **imitation),
-        task=task,
-        demos=(demos,),
-        seed=seed,
-        stop_success=SOLVED,
-        stop_evaluations=1,  # only the time to the first 90 % counts
-        final_episodes=0,
-        max_steps=8000 if task == "gear_assembly" else recipe.max_steps,
-        **{name: value for name, value in changes.items() if name not in FREE},
-    )
-    if not quick:
-        return config
-    fewer = {name: min(getattr(config, name), 50) for name in ("pretrain_steps", "clone_steps", "critic_steps")}
-    return replace(config, max_steps=100, max_minutes=0.5, eval_period=100, eval_episodes=2, **fewer)
+    counts = ("pretrain_steps", "clone_steps", "critic_steps")
+    return changes | {name: min(changes.get(name, getattr(recipe, name)), 50) for name in counts}
 
 
 def main(
@@ -92,6 +89,7 @@ def main(
     quick: bool = False,
     json: bool = False,
     runs: Path = Path("runs/benchmark_warmup"),
+    go_on: Path | None = None,
 ) -> None:
     """Compare starts with and without a warm-up on the demonstrations.
 
@@ -102,20 +100,21 @@ def main(
         quick: 100 learner steps and one seed, to check that it works.
         json: One JSON object instead of the table.
         runs: Folder for the runs.
+        go_on: Folder of an earlier call with the same options, whose runs are not made again.
     """
-    runs, known = runs / time.strftime("%Y-%m-%d_%H-%M-%S"), SHORT if task == "gear_assembly" else LONG
+    runs, known = go_on or runs / time.strftime("%Y-%m-%d_%H-%M-%S"), SHORT if task == "gear_assembly" else LONG
     unknown = set(arms) - set(known)
     if unknown:
         raise SystemExit(f"no start {', '.join(sorted(unknown))} for {task}; there are {', '.join(known)}")
-    seeds, count = (seeds[:1], 3) if quick else (seeds, DEMOS)
+    seeds, asked = seeds[:1] if quick else seeds, {name: known[name] for name in arms or known}
+    settings = {name: shortened(task, changes) if quick else changes for name, changes in asked.items()}
+    metrics = ("minutes", "actor_step", "eval/success")
+    make_runs(runs, task, seeds, settings, every_run(task, quick), metrics=metrics, best="lowest actor_step", quiet=json)
     columns = ("start", "solved", "minutes to 90 %", "actor steps to 90 %", "of each seed (minutes)", "best evaluation of each seed")
     report = Report("warmup" if task == "gear_assembly" else f"warmup_{task}", columns, {})
-    files = {seed: record_demos(make_env(task), make_expert(task, seed), count, runs / f"demos_{seed}", seed) for seed in seeds}
     points: dict[str, np.ndarray] = {}
-    for name in arms or known:
-        paths = [(f"{name}, seed {seed}", runs / f"{_key(name)}_{seed}") for seed in seeds]
-        for (_, path), (seed, demos) in zip(paths, files.items(), strict=True):
-            train(config_of(task, known[name], demos, seed, quick), path, Display("quiet"))
+    for name in settings:
+        paths = [(f"{name}, seed {seed}", run_of(runs, name, seed)) for seed in seeds]
         points[name] = _row(report, name, [path for _, path in paths]) / 1000
         success_curves(paths, runs / f"{_key(name)}.png")
     points_by_variant(points, "thousand actor steps to 90 %", runs / "warmup.png")

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from tandem.networks.mlp import Ensemble, Hidden, Regressor
 
@@ -53,6 +54,24 @@ def test_a_subset_has_the_outputs_of_its_members() -> None:
     subset = jax.jit(Ensemble.subset)(ensemble, np.array([2, 0]))
     assert subset.size == 2
     np.testing.assert_allclose(answers_of(subset, X), answers_of(ensemble, X)[np.array([2, 0])], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_what_is_chosen_for_a_gpu_computes_the_same(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choices alone: they are computed on a CPU here."""
+    ensemble = ensemble_of(3, dropout)
+
+    def computed() -> tuple[jax.stages.Lowered, list[np.ndarray]]:
+        loss = jax.jit(jax.value_and_grad(lambda e: (e(X, KEY if dropout else None) ** 2).sum()))
+        return loss.lower(ensemble), [np.asarray(leaf) for leaf in jax.tree.leaves(loss(ensemble))]
+
+    for_cpu, here = computed()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for_gpu, there = computed()
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert "optimization_barrier" in for_cpu.as_text() and "optimization_barrier" not in for_gpu.as_text()
+    assert for_gpu.as_text().count("dot_general") < for_cpu.as_text().count("dot_general"), "the members are computed together"
 
 
 def test_dropout_differs_between_members() -> None:

@@ -44,7 +44,7 @@ from tandem.link.hub_actors import HubActors
 from tandem.link.hub_api import FindingsCache, add_routes
 from tandem.link.hub_config import HubConfig, HubContext, disk_reserve, record_limit
 from tandem.link.hub_events import HubEvents
-from tandem.link.listening import Server, listen, lock_run, plaintext_warning, server_tls, signals_handled_once
+from tandem.link.listening import Server, files_for, listen, lock_run, plaintext_warning, server_tls, signals_handled_once
 from tandem.link.messages import Command
 from tandem.link.published_policy import PublishedPolicy
 from tandem.link.remote_control import RemoteControl
@@ -142,8 +142,8 @@ class Hub:
 
     def _make_server(self) -> Server:
         config = self.config
-        if self._warning:
-            self._hub.say(f"[HUB] {self._warning}")
+        for warning in filter(None, (self._warning, files_for(config.max_actors))):
+            self._hub.say(f"[HUB] {warning}")
         settings = guarded(
             self._guard,
             self._door,

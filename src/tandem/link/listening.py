@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -17,6 +18,9 @@ import uvicorn
 from tandem.errors import ConfigError, HubBusy
 from tandem.link.hosts import is_loopback
 from tandem.runs.folder import RunFolder
+
+OTHER_FILES = 512
+"""Files that a hub has open beside a connection to each actor: the journal, pages, those that have shown no credential yet."""
 
 
 def plaintext_warning(host: str, certificate: Path | None, insecure: bool) -> str:
@@ -57,6 +61,24 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._listening()
+
+
+def files_for(actors: int) -> str:
+    """Have the system allow this process a connection to each of so many actors; a warning if it does not, else empty."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = actors + OTHER_FILES
+    if allowed == resource.RLIM_INFINITY or allowed >= needed:
+        return ""
+    granted = needed if most == resource.RLIM_INFINITY else min(needed, most)
+    with contextlib.suppress(OSError, ValueError):  # a system with a lower limit of its own
+        resource.setrlimit(resource.RLIMIT_NOFILE, (granted, most))
+        allowed = granted
+    if allowed >= needed:
+        return ""
+    return (
+        f"the system allows this process {allowed:,} open files, and {actors:,} actors need {needed:,}: those beyond that cannot join. "
+        f"Raise the limit (ulimit -n {needed}), or give fewer --max-actors."
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -1,8 +1,8 @@
 """Dense networks: layers, MLPs, and the heads on them: values, ensembles of values, SAC's policy. Inputs are `(batch, features)`.
 
 The gradients of `elu`, `affine` and `layer_norm` are written out by hand, in a form that XLA's CPU backend computes fast (a quarter of the
-time of an update, measured with `benchmarks/learner.py`). All choices made for a CPU are in this file: these gradients, `barrier`, which
-does nothing on other backends, the loops that are unrolled, and the ensemble computed member by member.
+time of an update, measured with `benchmarks/learner.py`). All choices made for a CPU are in this file. On other backends (`on_cpu`) XLA
+fuses what it likes, sums are sums, and the members of an ensemble are computed together; the gradients are the same mathematics.
 """
 
 from __future__ import annotations
@@ -22,9 +22,14 @@ UNROLLED = 4
 """Up to this many critic updates are unrolled (4 % faster on a CPU); more of them are a loop (compiles faster)."""
 
 
+def on_cpu() -> bool:
+    """Whether a CPU computes, so that the choices below are made for it."""
+    return jax.default_backend() == "cpu"
+
+
 def barrier(arrays: Any) -> Any:
     """On a CPU, keeps XLA from computing these arrays again wherever they are used; a GPU does better when XLA fuses what it likes."""
-    return optimization_barrier(arrays) if jax.default_backend() == "cpu" else arrays
+    return optimization_barrier(arrays) if on_cpu() else arrays
 
 
 @jax.custom_vjp
@@ -168,10 +173,13 @@ class Ensemble(eqx.Module):
 
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         """Outputs of all members, `(members, batch)`."""
+        keys = None if key is None else jax.random.split(key, self.size)
+        if not on_cpu():  # a few large products for a GPU, which the products of one member leave idle
+            return jax.vmap(lambda member, key: member(x, key))(self.members, keys)
         # Stored together, computed one by one: on a CPU each thread takes a member. A `vmap` here costs 7 % of an update.
         arrays, structure = jax.tree.flatten(self.members)
         members = [structure.unflatten(each) for each in zip(*map(jnp.unstack, arrays), strict=True)]
-        keys = [None] * self.size if key is None else jax.random.split(key, self.size)
+        keys = [None] * self.size if keys is None else keys
         return jnp.stack([member(x, k) for member, k in zip(members, keys, strict=True)])
 
     def subset(self, indices: Array) -> Ensemble:
@@ -272,10 +280,9 @@ def _layer_norm_forward(x: Array, gain: Array, shift: Array) -> tuple[Array, tup
 def _layer_norm_backward(saved: tuple[Array, Array, Array], g: Array) -> tuple[Array, Array, Array]:
     normal, inverse_std, gain = saved
     features = normal.shape[1]
-    # The four sums below are products with `gain` or ones: each reads its input once and writes little.
     g, g_normal = barrier((g, g * normal))
-    mean_g = (g @ gain)[:, None] / features
-    mean_g_normal = (g_normal @ gain)[:, None] / features
+    mean_g = _row_sums(g, gain)[:, None] / features
+    mean_g_normal = _row_sums(g_normal, gain)[:, None] / features
     g_x = inverse_std * (g * gain - mean_g - normal * mean_g_normal)
     return g_x, _column_sums(g_normal), _column_sums(g)
 
@@ -288,5 +295,10 @@ def _transposed(x: Array) -> Array:
     return barrier(x.T)
 
 
+def _row_sums(x: Array, weight: Array) -> Array:
+    """Sums of x * weight. A CPU reads its input once for a product and writes little; a GPU would round what it multiplies to TF32."""
+    return x @ weight if on_cpu() else (x * weight).sum(axis=1)
+
+
 def _column_sums(x: Array) -> Array:
-    return jnp.ones(x.shape[0]) @ x
+    return jnp.ones(x.shape[0]) @ x if on_cpu() else x.sum(axis=0)
