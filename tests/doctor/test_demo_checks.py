@@ -83,6 +83,31 @@ def test_later_files_of_the_fork_have_frames_that_nobody_made(tmp_path: Path, ve
     assert "demos_gripper_label" not in names(found), "its labels are right"
 
 
+def test_the_file_with_one_frame_after_the_success(tmp_path: Path) -> None:
+    """Its action is stored as 0, and what was executed is beside it; labels are right."""
+    found = findings(fork_pickle(tmp_path / "feb4.pkl", 5, 120, version="february_4"))
+    assert names(found)[0] == "demos_one_step" and found[0]["next"].endswith("--shortest 2")
+    assert not {"demos_copies", "demos_gripper_label"} & {*names(found)}
+
+
+@pytest.mark.parametrize("version", ["filtered", "scaled"])
+def test_of_a_filtered_file_the_gaps_are_found_and_need_not_split_it(tmp_path: Path, version: str) -> None:
+    """Of ten appended frames the filter leaves three: the first two, of which the gripper differs or begins a pause, and the end."""
+    found = findings(fork_pickle(tmp_path / "later.pkl", 5, 120, version=version, pictures=16))
+    assert names(found)[:2] == ["demos_copies", "demos_pauses_cut"] and "15 such steps" in found[0]["evidence"][0]
+    assert found[1]["next"].endswith("--join") and "demos_steps_missing" not in names(found)
+    assert ("demos_actions_small" in names(found)) == (version == "filtered")
+
+
+def test_files_recorded_under_two_action_scales_that_they_do_not_say(tmp_path: Path) -> None:
+    """2 mm and 1.2 mm for a step, as in March. That the files have other names and lengths is no difference of their specs."""
+    one, other = (
+        fork_pickle(tmp_path / f"{metres}.pkl", 6, 120, version="scaled", metres=metres, seed=int(1e4 * metres))
+        for metres in (0.002, 0.0012)
+    )
+    assert names(findings(one, other, together=True)) == ["demos_response_mixed"]
+
+
 def test_lengths_are_told_with_the_number() -> None:
     """0.97^830 = 1e-11"""
     long = [[dataclasses.replace(SOUND[0][0], step=step) for step in range(830)]]

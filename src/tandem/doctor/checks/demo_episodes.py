@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
 
@@ -51,13 +52,36 @@ def demos_end_missing(records: Records) -> Finding | None:
 
 def demos_steps_missing(records: Records) -> Finding | None:
     """A step does not lead to where the next one begins, or the numbers of the steps have gaps."""
+    return _gaps(records, "demos_steps_missing", stood=False)
+
+
+def demos_pauses_cut(records: Records) -> Finding | None:
+    """The same, and the robot stood still meanwhile: a filter left out pauses."""
+    return _gaps(records, "demos_pauses_cut", stood=True)
+
+
+def _gaps(records: Records, name: str, *, stood: bool) -> Finding | None:
     for file, figures in measured(records):
-        numbers = _where(figures, lambda episode: not episode.joined.all() or bool((np.diff(episode.steps) != 1).any()))
-        if numbers:
+        numbers = _where(figures, lambda episode: bool(_torn(episode).any()))
+        if numbers and _stood_still(figures) == stood:
             episode = figures.episodes[numbers[0]]
-            torn = np.flatnonzero(~episode.joined[:-1] | (np.diff(episode.steps) != 1))
-            return _found("demos_steps_missing", WARNING, file, figures, numbers, episode=numbers[0], step=int(episode.steps[torn[0]]))
+            gaps = sum(int(_torn(each).sum()) for each in figures.episodes)
+            first = int(episode.steps[np.flatnonzero(_torn(episode))[0]])
+            return _found(name, WARNING, file, figures, numbers, episode=numbers[0], step=first, gaps=gaps)
     return None
+
+
+def _torn(episode: EpisodeFigures) -> np.ndarray:
+    """(T - 1,): after which steps others are missing."""
+    return ~episode.joined[:-1] | (np.diff(episode.steps) != 1)
+
+
+def _stood_still(figures: Figures) -> bool:
+    """No number changes more over the gaps than over other steps."""
+    torn = np.concatenate([_torn(episode) for episode in figures.episodes])
+    changes = np.concatenate([np.abs(episode.changes[:-1]) for episode in figures.episodes])
+    usual, over = (changes[chosen].mean(axis=0) if chosen.any() else np.zeros(changes.shape[1]) for chosen in (~torn, torn))
+    return bool((over <= limits.GAP_STANDS * usual).all())
 
 
 def demos_timeouts_terminal(records: Records) -> Finding | None:
@@ -192,7 +216,11 @@ def demos_mixed_specs(records: Records) -> Finding | None:
     for file in files[1:]:
         first = files[0]
         assert first.spec is not None and file.spec is not None
-        differences = first.spec.data_difference(file.spec)
+        theirs = file.spec
+        if any(each.report is not None and each.report.kind != "journal" for each in (first, file)):
+            # the spec is a guess: the task is the name of the file, and the time limit its longest episode
+            theirs = dataclasses.replace(theirs, task=first.spec.task, max_episode_steps=first.spec.max_episode_steps)
+        differences = first.spec.data_difference(theirs)
         if differences:
             facts = {
                 "first": first.path.name,
