@@ -9,8 +9,9 @@ import pytest
 from benchmarks.demo_faults import FAULTS, SPEC, Fault, episodes, fork_pickle, write
 from tandem.cli import run
 from tandem.data.figures import measure
+from tandem.doctor.checks.demo_episodes import demos_mixed_rewards
 from tandem.doctor.demo_files import check, look_at, start_lines
-from tandem.doctor.records import DemoFile
+from tandem.doctor.records import DemoFile, Records
 from tandem.envs.registry import make_env, make_expert
 from tandem.programs.record import record_demos
 
@@ -59,6 +60,22 @@ def test_rewards_of_different_sources_are_found_together(tmp_path: Path) -> None
     write(one, SOUND), write(other, episodes(seed=1), dataclasses.replace(SPEC, reward="conditions:seated:12345678"))
     [found] = [finding for finding in findings(one, other, together=True) if finding["name"] == "demos_mixed_rewards"]
     assert found["evidence"] == ["one.db: simulation; other.db: conditions:seated:12345678"] and names(findings(one, other)) == []
+
+
+def test_a_run_whose_rule_did_not_judge_its_demonstrations_is_told_so_at_its_start(tmp_path: Path) -> None:
+    rule = tmp_path / "seated.toml"
+    rule.write_text("name = 'seated'\n[[stage]]\nname = 'seated'\nconditions = ['goal[0] < 100']\n")
+    path = write(tmp_path / "mine.db", SOUND)
+    [line] = start_lines([path], None, f"conditions:{rule}")
+    assert line.startswith("WARNING demos_mixed_rewards: ")
+    assert start_lines([path], None) == start_lines([path], None, "person") == [], "neither can judge them again"
+    assert run("reward", ["apply", str(path), "--source", f"conditions:{rule}", "--out", str(tmp_path / "paid")]) == 0
+    [paid] = (tmp_path / "paid").iterdir()
+    assert not any("demos_mixed_rewards" in line for line in start_lines([paid], None, f"conditions:{rule}"))
+
+    spec = dataclasses.replace(SPEC, reward="conditions:seated:12345678")
+    found = demos_mixed_rewards(Records(0.0, "bench", spec, kind="rlpd", path=Path("runs/gears"), demos=[look_at(path)]))
+    assert found is not None and (found.facts["first"], found.facts["other"]) == ("gears", "mine.db")
 
 
 def test_the_january_file_of_a_fork(tmp_path: Path) -> None:

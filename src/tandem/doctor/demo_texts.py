@@ -19,16 +19,19 @@ DEMO_TEXTS: dict[str, Text] = {
         ("The specs of two files differ in more than the scales of their observations.", "两个文件的 spec 不同（观测的缩放除外）。"),
     ),
     "demos_mixed_rewards": Text(
-        ("The rewards of these files were given by different sources.", "这些文件的奖励来自不同的来源。"),
+        (
+            "The rewards of these files, or of a file and the run, were given by different sources.",
+            "这些文件的奖励，或文件与训练的奖励，来自不同的来源。",
+        ),
         (("{first}: {one}; {other}: {another}", "{first}：{one}；{other}：{another}"),),
         (
-            "They were recorded with different reward sources, or the rewards of one file were computed anew.",
-            "录制时的奖励来源不同，或其中一个文件的奖励被重新计算过。",
+            "They were recorded with different reward sources, the rewards of one file were computed anew, or the run has a classifier or conditions that did not judge the file.",
+            "录制时的奖励来源不同，其中一个文件的奖励被重新计算过，或训练所用的分类器、条件没有判断过这个文件。",
         ),
         "tandem reward apply {file} --source classifier:FILE",
         (
-            "The specs of two files name different reward sources. What counts as a success may differ between them.",
-            "两个文件的 spec 写着不同的奖励来源。成功的含义可能不同。",
+            "The specs of two files name different reward sources, or that of a file another one than the classifier or the conditions of the run. What counts as a success may differ between them.",
+            "两个文件的 spec 写着不同的奖励来源，或文件的来源不是训练所用的分类器或条件。成功的含义可能不同。",
         ),
     ),
     "demos_end_inside": Text(

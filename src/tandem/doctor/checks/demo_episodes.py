@@ -13,6 +13,7 @@ from tandem.doctor import limits
 from tandem.doctor.checks.demo_numbers import measured, named
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Severity, Share
 from tandem.doctor.records import DemoFile, Records
+from tandem.rewards.named import KINDS
 
 NAMED_PLACES = 5
 
@@ -233,11 +234,14 @@ def demos_mixed_specs(records: Records) -> Finding | None:
 
 
 def demos_mixed_rewards(records: Records) -> Finding | None:
-    """Files whose rewards were given by different sources: a success means something else in each of them."""
+    """Files whose rewards were given by different sources, or by another one than the rule of the run: a success means something else."""
     files = [file for file in records.demos or () if file.spec is not None]
-    for file in files[1:]:
-        one, another = (each.spec.reward or "simulation" if each.spec else "" for each in (files[0], file))
+    rule = records.spec.reward if records.kind == "rlpd" and records.spec.reward.partition(":")[0] in KINDS else ""
+    first = files[0] if files and not rule else None
+    for file in files[1:] if first is not None else files:
+        one, another = (each.spec.reward or "simulation" if each is not None and each.spec else rule for each in (first, file))
         if one != another:
-            facts = {"first": files[0].path.name, "one": one, "other": file.path.name, "another": another}
+            name = first.path.name if first is not None else records.path.name if records.path is not None else "run"
+            facts = {"first": name, "one": one, "other": file.path.name, "another": another}
             return Finding("demos_mixed_rewards", WARNING, {**named(file), **facts})
     return None
