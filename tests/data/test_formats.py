@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from benchmarks.demo_faults import SPEC, episodes, fork_pickle, write
-from benchmarks.demos import PEERS, peer_reads, reader
+from benchmarks.demos import PEERS, imports_what_lerobot_writes, peer_reads, reader
 from tandem.cli import run
 from tandem.data.demos import Recording, load_demos, read_demos
 from tandem.data.formats.kinds import open_any
@@ -266,3 +266,7 @@ def test_the_peers_own_reader_opens_what_was_exported(tmp_path: Path, name: str)
     path = write(tmp_path / "mine.db", SHORT)
     reader(name)
     assert peer_reads(name, path, tmp_path)
+
+
+def test_a_filmed_dataset_that_lerobot_itself_wrote_is_imported(tmp_path: Path) -> None:
+    assert imports_what_lerobot_writes(tmp_path)
