@@ -22,10 +22,10 @@ def demos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_last_frame_is_a_success_and_five_others_are_none_the_one_before_it_among_them(demos: Path, tmp_path: Path) -> None:
     labelled(demos, tmp_path / "labels.csv", 0)
     found = read_labels(tmp_path / "labels.csv")
-    assert len(found) == 3 * (1 + FAILURES_EACH)
     for episode in open_stored([demos]).episodes():
         mine = {frame.frame: given.label for frame, given in found.items() if (frame.source, frame.episode) == episode.name}
         last = len(episode) - 1
+        assert len(mine) == 1 + min(FAILURES_EACH, last), "a short episode has fewer"
         assert [frame for frame, label in mine.items() if label == "success"] == [last] and mine[last - 1] == FAILURE
 
 

@@ -210,11 +210,11 @@ def start_lines(paths: Sequence[Path], discount: float | None, reward_source: st
     return [brief_line(finding) for finding in found if finding["severity"] != NOTE]
 
 
-def _judged_otherwise(files: Sequence[DemoFile], reward_source: str) -> list[Mapping[str, Any]]:
+def _judged_otherwise(files: Sequence[DemoFile], reward_source: str) -> list[dict[str, Any]]:
     rule = open_rule(reward_source)
     if rule is None:
         return []
     records = _records(files, None, None)
     records = dataclasses.replace(records, kind="rlpd", spec=dataclasses.replace(records.spec, reward=rule.name))
     found = demos_mixed_rewards(records)
-    return [] if found is None else [*descriptions([found], records, "en")]
+    return [] if found is None else descriptions([found], records, "en")
