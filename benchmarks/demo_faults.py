@@ -202,6 +202,21 @@ def _torn(made: Episodes) -> Episodes:
     return [[*steps[:10], *steps[14:]] for steps in made]
 
 
+def _pauses_cut(made: Episodes) -> Episodes:
+    """A filter left out two pauses of each episode: the steps before them lead to pictures and forces that no step begins with."""
+
+    def seen(look: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return look | {"left": np.roll(look["left"], 1), "force": look["force"][::-1].copy()}
+
+    return [
+        [
+            dataclasses.replace(step, next_observation=seen(dict(step.next_observation))) if place in (8, 16) else step
+            for place, step in each
+        ]
+        for each in (list(enumerate(steps)) for steps in made)
+    ]
+
+
 def _timeouts(made: Episodes) -> Episodes:
     """Half of them fail after the same number of steps, marked as terminated."""
     short = [[dataclasses.replace(step, step=place) for place, step in enumerate(steps[-20:])] for steps in made]
@@ -258,6 +273,7 @@ FAULTS: dict[str, Fault] = {
     "another action scale or physics in half of the file": Fault("demos_response_mixed", lambda made: _moved(made, 1.7)),
     "episodes without an end": Fault("demos_end_missing", lambda made: [*ended(made[:2], terminated=False), *made[2:]]),
     "an end inside of the episodes": Fault("demos_end_inside", _inside),
+    "pauses cut out": Fault("demos_pauses_cut", _pauses_cut),
     "steps cut out": Fault("demos_steps_missing", _torn),
     "frames appended after the success": Fault("demos_copies", _copies),
     "the same episodes twice": Fault("demos_doubled", lambda made: [*made, *made[:3]]),
@@ -279,43 +295,74 @@ FAULTS: dict[str, Fault] = {
 # ---- files of a hil-serl fork
 
 
-def fork_pickle(path: Path, count: int, length: int, *, version: str = "january", pictures: int = 0, seed: int = 0) -> Path:
+def fork_pickle(
+    path: Path, count: int, length: int, *, version: str = "january", pictures: int = 0, seed: int = 0, metres: float = 0.01
+) -> Path:
     """A pickle as the fork's recorder writes it: a state of 19 numbers of which 12 are dead, arm actions within 0.2, a gripper echo.
 
-    `january`: idle frames store a gripper command of 0. `february`: right labels, ten frames appended, each marked as an end. `march`:
-    of the ten only the last is marked, and the real terminal frame no longer.
+    `january`: from the first time on that the gripper was moved, idle frames store a command of 0, in later episodes too.
+    `february_4`: right labels, and one frame after the success, with an action of 0 beside the one that was executed. `february`: ten
+    frames that nobody made, each marked as an end. `march`: of the ten only the last is marked, and the real terminal frame no longer.
+    `filtered`: of these the fork's filter left out pauses. `scaled`: then the arm actions were multiplied by 5.
+
+    `metres`: what an action of 1 moves, which the file does not say. The first gripper of an episode is that of the end of the one before:
+    a reset opens it and does not say so.
     """
     rng = np.random.default_rng(seed)
     records: list[dict[str, Any]] = []
     for _ in range(count):
-        records += _fork_episode(rng, length + int(rng.integers(-length // 4, length // 4)), version, pictures)
+        before = records[-1]["next_observations"] if records else None
+        made = _fork_episode(rng, length + int(rng.integers(-length // 4, length // 4)), version, pictures, metres, before)
+        records += _fork_filtered(made) if version in ("filtered", "scaled") else made
+    if version == "scaled":
+        for record in records:
+            record["actions"][:6] = np.clip(5 * record["actions"][:6], -1, 1)  # it is the array of `intervene_action` too
     with path.open("wb") as file:
         pickle.dump(records, file)
     return path
 
 
-def _fork_episode(rng: np.random.Generator, length: int, version: str, pictures: int) -> list[dict[str, Any]]:
+def _fork_episode(
+    rng: np.random.Generator, length: int, version: str, pictures: int, metres: float, before: dict[str, np.ndarray] | None
+) -> list[dict[str, Any]]:
     place, goal, width = rng.uniform(-0.1, 0.1, 6), rng.uniform(-0.1, 0.1, 6), 1.0
-    looks, records = [_fork_look(rng, place, width, pictures)], []
+    looks, records = [_fork_look(rng, place, width if before is None else float(before["state"][0, 0]), pictures)], []
     for step in range(length):
-        idle = step % 6 in (2, 3)
+        idle, pressed = step % 6 in (2, 3), step > length // 2
         arm = np.zeros(6) if idle else np.clip((goal - place) * 4 + rng.normal(0, 0.05, 6), -0.2, 0.2)
-        if step > length // 2:
+        if pressed:
             width = max(0.45, width - 0.05)
-        label = 0.0 if idle and version == "january" else 2 * width - 1
-        place = place + 0.01 * arm
+        label = 0.0 if idle and (pressed or before is not None) and version == "january" else 2 * width - 1
+        place = place + metres * arm
         action = np.array([*arm, label], np.float32)
         looks.append(_fork_look(rng, place, width, pictures))
         last = step == length - 1
         infos = {"succeed": last, "intervene_action": action}
-        done = last and version != "march"
+        done = last and version not in ("march", "filtered", "scaled")
         own = {name: value.copy() for name, value in looks[-2].items()}  # the recorder copies every transition whole
         records.append(_fork_record(own, action, looks[-1], last, done, infos))
-    if version != "january":
-        end, zero = looks[-1], np.zeros(7, np.float32)
-        copies = [_fork_record(end, zero, end, True, version == "february" or number == 9, {"succeed": True}) for number in range(10)]
-        records += copies
-    return records
+    if version == "january":
+        return records
+    end = looks[-1]
+    if version == "february_4":
+        after = _fork_look(rng, place + 0.001, width, pictures)
+        executed = np.array([*np.full(6, 0.1), 2 * width - 1], np.float32)
+        infos = {"succeed": True, "intervene_action": executed}
+        return [*records, _fork_record(end, np.zeros(7, np.float32), after, True, True, infos)]
+    ends = [version == "february" or number == 9 for number in range(10)]
+    return [*records, *[_fork_record(end, np.zeros(7, np.float32), end, True, done, {"succeed": True}) for done in ends]]
+
+
+def _fork_filtered(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`filter_demo_static_frames`: a frame that moves nothing stays where it is the first of a pause, or an end."""
+    kept, before = [], False
+    for number, record in enumerate(records):
+        action, last = record["actions"], records[max(0, number - 1)]["actions"]
+        still = bool((np.abs(action[:6]) < 1e-6).all() and number and abs(action[6] - last[6]) < 1e-6)
+        if not still or not before or record["dones"]:
+            kept.append(record)
+        before = still
+    return kept
 
 
 def _fork_look(rng: np.random.Generator, place: np.ndarray, width: float, pictures: int) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@
 * `round_trip_exact_FORMAT`: exported and imported again, every step is the same to the last bit; 1.
 * `opened_by_FORMAT`: the peer's own reader, in a virtual environment of its own (`.venv-peers/`), finds the same steps, rewards and
   actions; 1.
+* `imported_of_lerobot`: a dataset with a film that LeRobot itself wrote is imported with the right picture at every step; 1.
 """
 
 from __future__ import annotations
@@ -71,6 +72,26 @@ def peer_reads(name: str, path: Path, folder: Path) -> bool:
     same = seen["steps"] == len(steps) and math.isclose(seen["reward"], sum(step.reward for step in steps))
     same &= math.isclose(seen["actions"], float(np.sum([step.action.astype(float).sum() for step in steps])), rel_tol=1e-6)
     return same and all(seen[key] == value for key, value in ends.items() if key in seen)
+
+
+def imports_what_lerobot_writes(folder: Path) -> bool:
+    """Two episodes of 12 frames; frame n has a brightness of 20 n, and n in the state and three times in the action."""
+    made = subprocess.run(
+        [reader("lerobot"), ROOT / "benchmarks" / "demo_readers.py", "make-lerobot", folder / "theirs"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    if made.returncode:
+        print(made.stderr[-2000:], file=sys.stderr)
+        return False
+    with open_any(folder / "theirs", fit_actions=True) as opened:
+        made_of_it = [(number, frame, step) for number, steps in enumerate(opened.episodes()) for frame, step in enumerate(steps)]
+    ends = [bool(step.terminated and step.success) for _, _, step in made_of_it]
+    return ends == [frame == 11 for _ in range(2) for frame in range(12)] and all(
+        step.observation["state"].tolist() == [number, frame, 0] and abs(float(step.observation["wrist"].mean()) - 20 * frame) < 6
+        for number, frame, step in made_of_it
+    )
 
 
 def round_trip_exact(path: Path, name: str, folder: Path) -> bool:
@@ -139,7 +160,7 @@ def import_large(report: Report, folder: Path, gigabytes: float) -> None:
 def main(json: bool = False, gigabytes: float = 4.0, without_peers: bool = False) -> int:
     """Measure; exits with 1 if a target is not met."""
     exact = {f"round_trip_exact_{name}": ("==", 1.0) for name in FORMATS}
-    opened = {} if without_peers else {f"opened_by_{name}": ("==", 1.0) for name in FORMATS}
+    opened = {} if without_peers else {f"opened_by_{name}": ("==", 1.0) for name in FORMATS} | {"imported_of_lerobot": ("==", 1.0)}
     report = Report("demonstrations", ("file", "first finding", ""), TARGETS | exact | opened)
     with tempfile.TemporaryDirectory() as where:
         folder = Path(where)
@@ -151,6 +172,8 @@ def main(json: bool = False, gigabytes: float = 4.0, without_peers: bool = False
             report.figures[f"round_trip_exact_{name}"] = float(all(trips))
             if not without_peers:
                 report.figures[f"opened_by_{name}"] = float(peer_reads(name, pictured, _new(folder)))
+        if not without_peers:
+            report.figures["imported_of_lerobot"] = float(imports_what_lerobot_writes(_new(folder)))
         import_large(report, folder, gigabytes)
     report.show(json)
     return int(bool(report.unmet()))

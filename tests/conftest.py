@@ -23,6 +23,7 @@ OPTIMISED = ("agents/test_ppo.py", "agents/test_ppo_choices.py", "agents/test_re
 LONG = (
     # packages of others, installed into virtual environments
     "data/test_formats.py::test_the_peers_own_reader_opens_what_was_exported",
+    "data/test_formats.py::test_a_filmed_dataset_that_lerobot_itself_wrote_is_imported",
     "agents/test_sharded_sac.py::test_two_processes_compute_what_one_computes",
     # whole runs that learn something
     "agents/test_learning.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.demo_faults import FAULTS, SPEC, episodes, fork_pickle, write
+from benchmarks.demo_faults import FAULTS, SPEC, acted, episodes, fork_pickle, write
 from tandem.cli import run
 from tandem.data.demos import Recording, read_demos
 from tandem.doctor.demo_files import check, look_at
@@ -43,6 +43,7 @@ REPAIRS = [
     "a state that is not read anew",
     "episodes without an end",
     "an end inside of the episodes",
+    "pauses cut out",
     "steps cut out",
     "frames appended after the success",
     "the same episodes twice",
@@ -118,13 +119,45 @@ def test_labels(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("version", ["january", "february", "march"])
+@pytest.mark.parametrize("version", ["january", "february_4", "february", "march", "filtered", "scaled"])
 def test_a_pickle_of_the_fork_is_repaired_with_one_command(tmp_path: Path, version: str) -> None:
     path = fork_pickle(tmp_path / "fork.pkl", 5, 90, version=version)
-    drop = ["--drop", "state[1:4]", "state[10:19]"]
-    repaired = edit(tmp_path, path, "--gripper", "6=state[0]", "--drop-copies", "--drop-static", "--scale-actions", "0:6=5", *drop)
-    assert len(repaired.episodes()) == 5 and first_findings(repaired.path) == []
+    options = ["--drop", "state[1:4]", "state[10:19]", "--gripper", "6=state[0]", "--drop-copies", "--drop-static", "--join"]
+    if version != "scaled":
+        options += ["--scale-actions", "0:6=5"]
+    repaired = edit(tmp_path, path, *options, "--shortest", "2")
+    assert len(repaired.episodes()) == 5 and {*first_findings(repaired.path)} <= {"demos_saturated"}
     assert repaired.spec.observation["state"].shape == (7,)
+    assert all(steps[-1].success and steps[-1].terminated and sum(step.reward for step in steps) == 1 for steps in repaired.episodes())
+
+
+def test_where_pauses_were_cut_out_steps_are_joined_or_the_episode_is_split(tmp_path: Path) -> None:
+    path = write(tmp_path / "cut.db", FAULTS["pauses cut out"].inject(SOUND[:3]))
+    assert len(edit(tmp_path, path).episodes()) == 9
+    joined = edit(tmp_path, path, "--join")
+    assert [len(steps) for steps in joined.episodes()] == [len(steps) for steps in SOUND[:3]]
+    np.testing.assert_equal(joined.episodes()[1][8].next_observation, SOUND[1][9].observation)
+    assert joined.attributes["history"][0]["did"][0].startswith("6 ends and gaps repaired: steps around a gap joined")
+
+
+def test_ends_are_trimmed_and_pauses_shortened(tmp_path: Path) -> None:
+    """An episode that lost its end is cut off; of pauses of five steps two stay, and the arm's actions are those of the others."""
+    path = write(tmp_path / "one.db", SOUND[:2])
+    trimmed = edit(tmp_path, path, "--trim-end", "4")
+    assert [len(steps) for steps in trimmed.episodes()] == [len(steps) - 4 for steps in SOUND[:2]]
+    assert all(steps[-1].truncated and not steps[-1].terminated and not steps[-1].success for steps in trimmed.episodes())
+    paused = acted(SOUND[:2], lambda n, t, action: np.concatenate([np.zeros(6), [1.0]]) if 4 <= t < 9 else action)
+    short = edit(tmp_path, write(tmp_path / "paused.db", paused), "--drop-static", "--static-keep", "2")
+    assert [len(steps) for steps in short.episodes()] == [len(steps) - 3 for steps in SOUND[:2]]
+    np.testing.assert_array_equal(short.episodes()[0][6].action, SOUND[0][9].action)
+
+
+def test_the_episodes_of_a_whole_file_are_chosen(tmp_path: Path) -> None:
+    failed = [dataclasses.replace(SOUND[1][-1], reward=0.0, success=False, terminated=False, truncated=True)]
+    path = write(tmp_path / "one.db", [SOUND[0], [*SOUND[1][:-1], *failed], SOUND[2][-6:], SOUND[3]])
+    assert [len(steps) for steps in edit(tmp_path, path, "--only-success", "--shortest", "10").episodes()] == [len(SOUND[0]), len(SOUND[3])]
+    told = edit(tmp_path, path, "--keep", "1", "--success", "1").episodes()
+    assert [(steps[-1].success, steps[-1].reward, steps[-1].terminated) for steps in told] == [(True, 1.0, True)]
 
 
 @pytest.mark.parametrize(

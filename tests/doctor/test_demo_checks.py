@@ -9,8 +9,9 @@ import pytest
 from benchmarks.demo_faults import FAULTS, SPEC, Fault, episodes, fork_pickle, write
 from tandem.cli import run
 from tandem.data.figures import measure
+from tandem.doctor.checks.demo_episodes import demos_mixed_rewards
 from tandem.doctor.demo_files import check, look_at, start_lines
-from tandem.doctor.records import DemoFile
+from tandem.doctor.records import DemoFile, Records
 from tandem.envs.registry import make_env, make_expert
 from tandem.programs.record import record_demos
 
@@ -61,6 +62,22 @@ def test_rewards_of_different_sources_are_found_together(tmp_path: Path) -> None
     assert found["evidence"] == ["one.db: simulation; other.db: conditions:seated:12345678"] and names(findings(one, other)) == []
 
 
+def test_a_run_whose_rule_did_not_judge_its_demonstrations_is_told_so_at_its_start(tmp_path: Path) -> None:
+    rule = tmp_path / "seated.toml"
+    rule.write_text("name = 'seated'\n[[stage]]\nname = 'seated'\nconditions = ['goal[0] < 100']\n")
+    path = write(tmp_path / "mine.db", SOUND)
+    [line] = start_lines([path], None, f"conditions:{rule}")
+    assert line.startswith("WARNING demos_mixed_rewards: ")
+    assert start_lines([path], None) == start_lines([path], None, "person") == [], "neither can judge them again"
+    assert run("reward", ["apply", str(path), "--source", f"conditions:{rule}", "--out", str(tmp_path / "paid")]) == 0
+    [paid] = (tmp_path / "paid").iterdir()
+    assert not any("demos_mixed_rewards" in line for line in start_lines([paid], None, f"conditions:{rule}"))
+
+    spec = dataclasses.replace(SPEC, reward="conditions:seated:12345678")
+    found = demos_mixed_rewards(Records(0.0, "bench", spec, kind="rlpd", path=Path("runs/gears"), demos=[look_at(path)]))
+    assert found is not None and (found.facts["first"], found.facts["other"]) == ("gears", "mine.db")
+
+
 def test_the_january_file_of_a_fork(tmp_path: Path) -> None:
     """12 dead numbers of 19, gripper labels of 0 in idle frames, arm actions within 0.2, a discount of 0.97."""
     found = {finding["name"]: finding for finding in findings(fork_pickle(tmp_path / "jan.pkl", 4, 200), discount=0.97)}
@@ -81,6 +98,31 @@ def test_later_files_of_the_fork_have_frames_that_nobody_made(tmp_path: Path, ve
     assert found[0]["name"] == "demos_copies" and "50 such steps" in found[0]["evidence"][0]
     assert found[0]["explains"][:1] == ["demos_one_step"]
     assert "demos_gripper_label" not in names(found), "its labels are right"
+
+
+def test_the_file_with_one_frame_after_the_success(tmp_path: Path) -> None:
+    """Its action is stored as 0, and what was executed is beside it; labels are right."""
+    found = findings(fork_pickle(tmp_path / "feb4.pkl", 5, 120, version="february_4"))
+    assert names(found)[0] == "demos_one_step" and found[0]["next"].endswith("--shortest 2")
+    assert not {"demos_copies", "demos_gripper_label"} & {*names(found)}
+
+
+@pytest.mark.parametrize("version", ["filtered", "scaled"])
+def test_of_a_filtered_file_the_gaps_are_found_and_need_not_split_it(tmp_path: Path, version: str) -> None:
+    """Of ten appended frames the filter leaves three: the first two, of which the gripper differs or begins a pause, and the end."""
+    found = findings(fork_pickle(tmp_path / "later.pkl", 5, 120, version=version, pictures=16))
+    assert names(found)[:2] == ["demos_copies", "demos_pauses_cut"] and "15 such steps" in found[0]["evidence"][0]
+    assert found[1]["next"].endswith("--join") and "demos_steps_missing" not in names(found)
+    assert ("demos_actions_small" in names(found)) == (version == "filtered")
+
+
+def test_files_recorded_under_two_action_scales_that_they_do_not_say(tmp_path: Path) -> None:
+    """2 mm and 1.2 mm for a step, as in March. That the files have other names and lengths is no difference of their specs."""
+    one, other = (
+        fork_pickle(tmp_path / f"{metres}.pkl", 6, 120, version="scaled", metres=metres, seed=int(1e4 * metres))
+        for metres in (0.002, 0.0012)
+    )
+    assert names(findings(one, other, together=True)) == ["demos_response_mixed"]
 
 
 def test_lengths_are_told_with_the_number() -> None:

@@ -16,12 +16,13 @@ import pytest
 
 from tandem.acting.judge import Judge
 from tandem.data.demos import DemoWriter
-from tandem.envs.registry import make_env, spec_for
+from tandem.envs.registry import make_env, make_expert, spec_for
 from tandem.envs.served import server
 from tandem.errors import EnvironmentTaken
 from tandem.files import name_for_files
+from tandem.programs.record import record_demos
 from tandem.runs.folder import RunFolder
-from tandem.types import Spec, environment_id
+from tandem.types import Spec, Transition, environment_id
 from tests.acting.counter_env import steady
 from tests.waiting import wait_for
 
@@ -69,6 +70,47 @@ def test_a_task_of_ours_is_served_with_its_whole_spec(reach: tuple[str, subproce
     there.close()
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
+
+
+def test_an_episode_is_replayed_in_a_served_simulation_from_where_it_began(
+    reach: tuple[str, subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    path = record_demos(make_env("reach"), make_expert("reach", 0), 2, tmp_path, seed=7)
+    again = run("demos", "replay", path, 1, "--task", reach[0], "--out", tmp_path / "page", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "start: exactly as recorded (seed 7, attempt 1)" in again.stdout and "no number is off by more than 2%" in again.stdout
+    assert (tmp_path / "page" / "index.html").exists()
+
+
+def test_an_episode_is_replayed_on_a_robot_only_under_limits_and_says_where_it_departs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The robot measures 0 whatever it does; in the recording the first number grows by 0.1 in every step, and the second stays 0."""
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    witness, task = tmp_path / "witness", f"serve:{sys.executable}:stamped_robot:StampedRobot-v0"
+    monkeypatch.setenv("WITNESS", str(witness))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    looks = [{"state": np.array([0.1 * t, 0], np.float32)} for t in range(5)]
+    action = np.array([0.25, 0], np.float32)
+    ends = [(0.0, False)] * 3 + [(1.0, True)]
+    steps = [
+        Transition(looks[t], action, paid, looks[t + 1], last, False, success=last, episode=0, step=t, source="r", seq=t)
+        for t, (paid, last) in enumerate(ends)
+    ]
+    with DemoWriter(tmp_path / "demos", spec_for(task)) as writer:
+        writer.add(steps)
+        path = writer.finish()
+    witness.unlink(missing_ok=True)
+    refused = run("demos", "replay", path, 0, "--task", task, cwd=tmp_path)
+    assert refused.returncode == 2 and "--no-limits" in refused.stderr, refused.stderr
+    assert not witness.exists() or {line.split()[0] for line in witness.read_text().splitlines()} == {"halt"}, "it did not move"
+    (tmp_path / "limits.toml").write_text("stall_s = 5\naxis.x.speed_share = 0.9\naxis.y.speed_share = 0.9\n")
+    moved = run("demos", "replay", path, 0, "--task", task, "--limits", "limits.toml", "--out", "page", cwd=tmp_path)
+    assert moved.returncode == 1 and "recorded: success after 4 steps; again: no success after 4" in moved.stdout, moved.stderr
+    assert "start: where the reset leads" in moved.stdout and "it departs from the recording at step 1 (0.1 s)" in moved.stdout
+    [line] = [line for line in moved.stdout.splitlines() if "state[0]" in line]
+    assert "from step 1" in line and "at the end off by 0.4" in line and "state[1]" not in moved.stdout
+    assert witness.read_text().count("action ") == 4
 
 
 @pytest.mark.parametrize(

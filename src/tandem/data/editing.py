@@ -85,22 +85,30 @@ def parse_numbers(text: str, option: str) -> frozenset[int]:
 # ---- whole episodes
 
 
-def sound() -> Edit:
-    """Always done: an end inside of an episode, or a gap, splits it, and a last step without an end is cut off there."""
+def sound(join: bool = False) -> Edit:
+    """Always done: an end inside of an episode, or a gap, splits it, and a last step without an end is cut off there.
+
+    `join`: a gap does not split; the step before it leads to where the next one begins. What was earned in between is not known.
+    """
     count = [0]
 
     def apply(_: int, steps: Steps) -> Iterator[Steps]:
         part: Steps = []
         for step, following in zip(steps, [*steps[1:], None], strict=True):
             part.append(step)
-            if following is None or step.last or not _joined(step, following):
+            gap = following is not None and not step.last and not _joined(step, following)
+            if gap and join and following is not None:
+                part[-1] = dataclasses.replace(step, next_observation=following.observation)
+                _counted(count)
+            elif following is None or step.last or gap:
                 if not step.last:
                     part[-1] = dataclasses.replace(step, truncated=True)
                 _counted(count, int(following is not None) + int(not step.last))
                 yield part
                 part = []
 
-    return Edit(apply, "{} ends and gaps repaired: episodes split there, a last step without an end marked as truncated", count=count)
+    gaps = "steps around a gap joined, episodes split at ends inside of them" if join else "episodes split there"
+    return Edit(apply, f"{{}} ends and gaps repaired: {gaps}, a last step without an end marked as truncated", count=count)
 
 
 def _joined(step: Transition, following: Transition) -> bool:
@@ -200,7 +208,7 @@ def drop_stale(spec: Spec) -> Edit:
 
 
 def drop_static(overview: Figures, keep: int) -> Edit:
-    """Steps that command no motion, but the first `keep` of each pause; a step that changes the gripper stays."""
+    """Steps that command no motion, but the first `keep` of each pause; a step that changes the gripper is no pause."""
     count, holding = [0], overview.holding
 
     def apply(_: int, steps: Steps) -> Iterator[Steps]:
@@ -208,7 +216,7 @@ def drop_static(overview: Figures, keep: int) -> Edit:
         held = np.concatenate([[False], (actions[1:] == actions[:-1])[:, holding].all(axis=1)])
         still = idle_steps(actions, holding, IDLE) & held & ~np.array([step.reward != 0 for step in steps])
         place = np.arange(len(steps)) - np.maximum.accumulate(np.where(~still, np.arange(len(steps)), -1))
-        kept = without(steps, still & (place >= max(keep, 1)))
+        kept = without(steps, still & (place > max(keep, 0)))
         _counted(count, len(steps) - len(kept))
         yield kept
 

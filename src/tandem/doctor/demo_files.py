@@ -20,7 +20,7 @@ from tandem.data.report import report_of
 from tandem.data.validation import Validator
 from tandem.doctor import limits
 from tandem.doctor.checks import run_checks
-from tandem.doctor.checks.demo_episodes import mean_length
+from tandem.doctor.checks.demo_episodes import demos_mixed_rewards, mean_length
 from tandem.doctor.checks.learning import actions_look_alike
 from tandem.doctor.diagnosis import Diagnosis, descriptions
 from tandem.doctor.findings import NOTE, Finding, worst
@@ -28,6 +28,7 @@ from tandem.doctor.records import DemoFile, Records
 from tandem.doctor.show import brief_line, finding_lines
 from tandem.doctor.texts import LANGUAGES, Language
 from tandem.errors import FileMissing, InvalidTransition, SpecMismatch, TandemError
+from tandem.rewards.named import open_rule
 from tandem.types import Spec, Transition
 
 TOGETHER = ("demos_mixed_specs", "demos_mixed_rewards", "demos_doubled", "demos_response_mixed", "demos_scales_mixed")
@@ -195,14 +196,25 @@ def lines(diagnosis: Diagnosis, lang: Language) -> Iterator[str]:
         yield ""
 
 
-def start_lines(paths: Sequence[Path], discount: float | None) -> list[str]:
-    """For a run that begins: one line for each problem or warning of its demonstrations.
+def start_lines(paths: Sequence[Path], discount: float | None, reward_source: str = "simulation") -> list[str]:
+    """For a run that begins: one line for each problem or warning of its demonstrations. `reward_source` is what gives its rewards.
 
     Nothing here ends the run, also not a bug of ours. Whether they fit the task is asked elsewhere: here no environment is opened.
     """
     try:
         files = [look_at(path, at_start=True) for path in paths]
         found = [finding for diagnosis in check(files, None, "en", discount) for finding in diagnosis["findings"]]
+        found += _judged_otherwise(files, reward_source)
     except Exception as problem:
         return [f"the demonstrations could not be looked at ({type(problem).__name__}: {problem}); `tandem demos check` says more"]
     return [brief_line(finding) for finding in found if finding["severity"] != NOTE]
+
+
+def _judged_otherwise(files: Sequence[DemoFile], reward_source: str) -> list[dict[str, Any]]:
+    rule = open_rule(reward_source)
+    if rule is None:
+        return []
+    records = _records(files, None, None)
+    records = dataclasses.replace(records, kind="rlpd", spec=dataclasses.replace(records.spec, reward=rule.name))
+    found = demos_mixed_rewards(records)
+    return [] if found is None else descriptions([found], records, "en")

@@ -19,16 +19,19 @@ DEMO_TEXTS: dict[str, Text] = {
         ("The specs of two files differ in more than the scales of their observations.", "两个文件的 spec 不同（观测的缩放除外）。"),
     ),
     "demos_mixed_rewards": Text(
-        ("The rewards of these files were given by different sources.", "这些文件的奖励来自不同的来源。"),
+        (
+            "The rewards of these files, or of a file and the run, were given by different sources.",
+            "这些文件的奖励，或文件与训练的奖励，来自不同的来源。",
+        ),
         (("{first}: {one}; {other}: {another}", "{first}：{one}；{other}：{another}"),),
         (
-            "They were recorded with different reward sources, or the rewards of one file were computed anew.",
-            "录制时的奖励来源不同，或其中一个文件的奖励被重新计算过。",
+            "They were recorded with different reward sources, the rewards of one file were computed anew, or the run has a classifier or conditions that did not judge the file.",
+            "录制时的奖励来源不同，其中一个文件的奖励被重新计算过，或训练所用的分类器、条件没有判断过这个文件。",
         ),
         "tandem reward apply {file} --source classifier:FILE",
         (
-            "The specs of two files name different reward sources. What counts as a success may differ between them.",
-            "两个文件的 spec 写着不同的奖励来源。成功的含义可能不同。",
+            "The specs of two files name different reward sources, or that of a file another one than the classifier or the conditions of the run. What counts as a success may differ between them.",
+            "两个文件的 spec 写着不同的奖励来源，或文件的来源不是训练所用的分类器或条件。成功的含义可能不同。",
         ),
     ),
     "demos_end_inside": Text(
@@ -104,8 +107,27 @@ DEMO_TEXTS: dict[str, Text] = {
         ),
         "tandem demos edit {file}",
         (
-            "The next observation of a step is not the observation of the step that follows, or the numbers of the steps have a gap. `tandem demos edit` splits the episode there.",
-            "某一步的下一观测不是后一步的观测，或步的编号有间断。`tandem demos edit` 会在那里拆分回合。",
+            "The next observation of a step is not the observation of the step that follows, or the numbers of the steps have a gap. `tandem demos edit` splits the episode there. Where the robot stood still meanwhile it is demos_pauses_cut.",
+            "某一步的下一观测不是后一步的观测，或步的编号有间断。`tandem demos edit` 会在那里拆分回合。若机器人在此期间静止，则为 demos_pauses_cut。",
+        ),
+    ),
+    "demos_pauses_cut": Text(
+        ("Pauses were cut out of episodes, and the steps around them were not joined.", "回合中的停顿被删掉了，而前后的步没有连接起来。"),
+        (
+            (
+                "{short}: {count} of {episodes} episodes: {places}; {gaps} gaps",
+                "{short}：{episodes} 个回合中的 {count} 个：{places}；{gaps} 处间断",
+            ),
+            ("first: episode {episode}, after step {step}", "第一处：回合 {episode}，第 {step} 步之后"),
+        ),
+        (
+            "A filter left out steps in which the robot stood still. The step before them says that it led to the first of them, which is not there.",
+            "过滤程序删掉了机器人静止的步。停顿之前的那一步说它通向停顿的第一步，而那一步已不在文件里。",
+        ),
+        "tandem demos edit {file} --join",
+        (
+            "As demos_steps_missing; and over the gaps no number changes more than twice as much as over other steps. `--join` lets the step before a gap lead to where the next one begins.",
+            "同 demos_steps_missing；并且跨过间断时，没有任何一个数的变化超过其他步的两倍。`--join` 使间断之前的一步通向后一步的开始。",
         ),
     ),
     "demos_end_missing": Text(

@@ -160,6 +160,8 @@ GRIPPER_MOVES = 0.05
 GRIPPER_STEPS = 10
 """Steps in which it may do so."""
 GRIPPER_JUMPS = 5
+GAP_STANDS = 2.0
+"""Where no number changes more than this many times as much over missing steps as over others, the robot stood still."""
 RESPONSE_RATIO = 1.4
 """Between two parts of a file: how far the robot moves for the same action."""
 RESPONSE_FITS = 0.5

@@ -31,7 +31,7 @@ class EditArgs:
     """Repair and edit demonstrations: always to a new file, with the history of every change inside.
 
     Several files become one. Episodes are counted from 0 through all files, as `tandem demos check` counts them. What is asked for is done
-    in the order of this list. In every file an end inside of an episode, or a gap, splits it.
+    in the order of this list. In every file an end inside of an episode, or a gap, splits it; a gap not with --join.
     """
 
     files: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILE...")]
@@ -60,7 +60,7 @@ class EditArgs:
     """Leave out steps after which no number has changed."""
     drop_static: bool = False
     """Leave out steps in which the robot stands still. A step that opens or closes the gripper stays."""
-    static_keep: int = 1
+    static_keep: int = 0
     """Steps of each pause that stay."""
     trim_start: int = 0
     """Leave out this many steps at the start of every episode."""
@@ -80,6 +80,8 @@ class EditArgs:
     """Failures at the time limit end as cut off, not as terminated."""
     rate: float | None = None
     """Resample to this control rate in Hz, a whole part of the file's."""
+    join: bool = False
+    """Where steps are missing, join those around the gap instead of splitting the episode: for pauses that were cut out."""
     shortest: int = 1
     """Leave out episodes with fewer steps."""
 
@@ -89,7 +91,8 @@ def edit(args: Annotated[EditArgs, tyro.conf.arg(name="")]) -> int:
     if not args.files:
         raise ConfigError("which file? `tandem demos edit FILE...`")
     with opened_together(args.files, None if args.task is None else spec_for(args.task)) as files:
-        path, done = rewrite(files, lambda spec, overview: _edits(args, spec, overview), args.out or args.files[0].absolute().parent)
+        folder = args.out or args.files[0].absolute().parent
+        path, done = rewrite(files, lambda spec, overview: _edits(args, spec, overview), folder, join=args.join)
     for line in done:
         say(line)
     say(f"wrote {path}")
@@ -153,15 +156,17 @@ def opened_together(paths: Sequence[Path], spec: Spec | None) -> Iterator[list[O
         yield files
 
 
-def rewrite(files: Sequence[OpenDemos], edits: Callable[[Spec, Callable[[], Figures]], list[Edit]], folder: Path) -> tuple[Path, list[str]]:
-    """One new file from these; returns it and a sentence about each change."""
+def rewrite(
+    files: Sequence[OpenDemos], edits: Callable[[Spec, Callable[[], Figures]], list[Edit]], folder: Path, *, join: bool = False
+) -> tuple[Path, list[str]]:
+    """One new file from these; returns it and a sentence about each change. `join`: gaps do not split an episode."""
     spec = dataclasses.replace(files[0].spec, max_episode_steps=max(file.spec.max_episode_steps for file in files))
 
     @functools.cache
     def overview() -> Figures:
         return measure(spec, (steps for _, steps in _episodes(files)), pictures=False)
 
-    todo = [editing.sound(), *edits(spec, overview)]
+    todo = [editing.sound(join), *edits(spec, overview)]
     for each in todo:
         spec = each.spec(spec)
     attributes = {name: value for name, value in files[0].attributes.items() if name != "history"}

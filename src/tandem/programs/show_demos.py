@@ -223,29 +223,31 @@ def replay(
         if steps is None or episode < 0:
             raise ConfigError(f"{file} has no episode {episode}; they are counted from 0")
         name = task or opened.spec.task
-        env, renders = _opened_env(name, film)
-        with ending(env):
-            moved = opened_for(name, Asked(limits, no_limits))(env)
-            found, frames = _again(moved, steps, opened, renders)
-    return _report(found, frames, folder, file, episode, tolerance, opened.spec.control_hz)
+        moved = opened_for(name, Asked(limits, no_limits))(make_env(name, watched=film))
+        with ending(moved):
+            frames = _Frames(moved, film)
+            found = _again(moved, steps, opened, frames)
+    return _report(found, frames.taken, folder, file, episode, tolerance, opened.spec.control_hz)
 
 
-def _opened_env(name: str, film: bool) -> tuple[TaskEnv, bool]:
-    """The environment, and whether it can be drawn."""
-    if film:
+class _Frames:
+    """Pictures of the replay; none where the environment cannot be drawn, which is said."""
+
+    def __init__(self, env: TaskEnv, wanted: bool) -> None:
+        self.taken: list[np.ndarray] = []
+        self._env, self._wanted = env, wanted and env.capabilities.renders
+
+    def take(self) -> None:
+        if not self._wanted:
+            return
         try:
-            env = make_env(name, render=True)
-            if env.capabilities.renders:
-                env.reset([0], [0])
-                env.render()
-                return env, True
-            return env, False
+            self.taken.append(self._env.render())
         except RenderingUnavailable as problem:
             say(f"no film: {problem}")
-    return make_env(name), False
+            self.taken, self._wanted = [], False
 
 
-def _again(env: TaskEnv, steps: list[Transition], opened: OpenDemos, renders: bool) -> tuple[Replay, list[np.ndarray]]:
+def _again(env: TaskEnv, steps: list[Transition], opened: OpenDemos, frames: _Frames) -> Replay:
     names = [name for name, entry in opened.spec.observation.items() if entry.role != "image" and name in env.spec.observation]
     if not names or env.spec.action_dim != opened.spec.action_dim:
         raise SpecMismatch(
@@ -253,13 +255,13 @@ def _again(env: TaskEnv, steps: list[Transition], opened: OpenDemos, renders: bo
             f"columns, {len(names)} entries in common. Give the task that it was recorded with: --task."
         )
     observation, start = _started(env, steps[0].observation, opened, names)
-    looks, frames, success = [observation], [env.render()] if renders else [], False
+    looks, success = [observation], False
+    frames.take()
     for step in steps:
         made = env.step(step.action[None])
         looks.append(first_row(made.observation))
         success |= bool(made.success[0])
-        if renders:
-            frames.append(env.render())
+        frames.take()
         if made.ended[0]:
             break
     recorded = [step.observation for step in steps] + [steps[-1].next_observation]
@@ -268,7 +270,7 @@ def _again(env: TaskEnv, steps: list[Transition], opened: OpenDemos, renders: bo
     channels = measure(small, [], pictures=False).channels
     reach = np.ptp(before, axis=0)
     scales = np.where(reach > 0, reach, np.maximum(np.abs(before).max(axis=0), 1e-6))
-    return Replay(channels, before, after, scales, start, success, any(step.success for step in steps)), frames
+    return Replay(channels, before, after, scales, start, success, any(step.success for step in steps))
 
 
 def _numbers(look: Observation, names: Sequence[str]) -> np.ndarray:

@@ -134,7 +134,7 @@ def _look_at_demos(asked: RunArgs, config: TrainConfig, display: Display) -> Non
     if asked.resume is not None or not config.demos:
         return
     discount = config.agent.discount
-    for line in start_lines(config.demos, discount if isinstance(discount, float) else None):
+    for line in start_lines(config.demos, discount if isinstance(discount, float) else None, config.reward_source):
         display.say(line)
 
 

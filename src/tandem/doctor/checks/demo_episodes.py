@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from tandem.doctor import limits
 from tandem.doctor.checks.demo_numbers import measured, named
 from tandem.doctor.findings import NOTE, PROBLEM, WARNING, Finding, Severity, Share
 from tandem.doctor.records import DemoFile, Records
+from tandem.rewards.named import KINDS
 
 NAMED_PLACES = 5
 
@@ -51,13 +53,36 @@ def demos_end_missing(records: Records) -> Finding | None:
 
 def demos_steps_missing(records: Records) -> Finding | None:
     """A step does not lead to where the next one begins, or the numbers of the steps have gaps."""
+    return _gaps(records, "demos_steps_missing", stood=False)
+
+
+def demos_pauses_cut(records: Records) -> Finding | None:
+    """The same, and the robot stood still meanwhile: a filter left out pauses."""
+    return _gaps(records, "demos_pauses_cut", stood=True)
+
+
+def _gaps(records: Records, name: str, *, stood: bool) -> Finding | None:
     for file, figures in measured(records):
-        numbers = _where(figures, lambda episode: not episode.joined.all() or bool((np.diff(episode.steps) != 1).any()))
-        if numbers:
+        numbers = _where(figures, lambda episode: bool(_torn(episode).any()))
+        if numbers and _stood_still(figures) == stood:
             episode = figures.episodes[numbers[0]]
-            torn = np.flatnonzero(~episode.joined[:-1] | (np.diff(episode.steps) != 1))
-            return _found("demos_steps_missing", WARNING, file, figures, numbers, episode=numbers[0], step=int(episode.steps[torn[0]]))
+            gaps = sum(int(_torn(each).sum()) for each in figures.episodes)
+            first = int(episode.steps[np.flatnonzero(_torn(episode))[0]])
+            return _found(name, WARNING, file, figures, numbers, episode=numbers[0], step=first, gaps=gaps)
     return None
+
+
+def _torn(episode: EpisodeFigures) -> np.ndarray:
+    """(T - 1,): after which steps others are missing."""
+    return ~episode.joined[:-1] | (np.diff(episode.steps) != 1)
+
+
+def _stood_still(figures: Figures) -> bool:
+    """No number changes more over the gaps than over other steps."""
+    torn = np.concatenate([_torn(episode) for episode in figures.episodes])
+    changes = np.concatenate([np.abs(episode.changes[:-1]) for episode in figures.episodes])
+    usual, over = (changes[chosen].mean(axis=0) if chosen.any() else np.zeros(changes.shape[1]) for chosen in (~torn, torn))
+    return bool((over <= limits.GAP_STANDS * usual).all())
 
 
 def demos_timeouts_terminal(records: Records) -> Finding | None:
@@ -192,7 +217,11 @@ def demos_mixed_specs(records: Records) -> Finding | None:
     for file in files[1:]:
         first = files[0]
         assert first.spec is not None and file.spec is not None
-        differences = first.spec.data_difference(file.spec)
+        theirs = file.spec
+        if any(each.report is not None and each.report.kind != "journal" for each in (first, file)):
+            # the spec is a guess: the task is the name of the file, and the time limit its longest episode
+            theirs = dataclasses.replace(theirs, task=first.spec.task, max_episode_steps=first.spec.max_episode_steps)
+        differences = first.spec.data_difference(theirs)
         if differences:
             facts = {
                 "first": first.path.name,
@@ -205,11 +234,14 @@ def demos_mixed_specs(records: Records) -> Finding | None:
 
 
 def demos_mixed_rewards(records: Records) -> Finding | None:
-    """Files whose rewards were given by different sources: a success means something else in each of them."""
+    """Files whose rewards were given by different sources, or by another one than the rule of the run: a success means something else."""
     files = [file for file in records.demos or () if file.spec is not None]
-    for file in files[1:]:
-        one, another = (each.spec.reward or "simulation" if each.spec else "" for each in (files[0], file))
+    rule = records.spec.reward if records.kind == "rlpd" and records.spec.reward.partition(":")[0] in KINDS else ""
+    first = files[0] if files and not rule else None
+    for file in files[1:] if first is not None else files:
+        one, another = (each.spec.reward or "simulation" if each is not None and each.spec else rule for each in (first, file))
         if one != another:
-            facts = {"first": files[0].path.name, "one": one, "other": file.path.name, "another": another}
+            name = first.path.name if first is not None else records.path.name if records.path is not None else "run"
+            facts = {"first": name, "one": one, "other": file.path.name, "another": another}
             return Finding("demos_mixed_rewards", WARNING, {**named(file), **facts})
     return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import NamedTuple
 
@@ -261,15 +262,20 @@ class _Parts(NamedTuple):
         return max(self.before, self.after) / max(min(self.before, self.after), 1e-12)
 
 
-def _two_parts(values: Sequence[float], lengths: np.ndarray) -> _Parts | None:
-    """The two parts of a list of numbers that differ most, each even in itself and apart from the other; None: there are none."""
+def _two_parts(figures: Figures, value: Callable[[EpisodeFigures], float]) -> _Parts | None:
+    """The two parts of a file of which a number differs most, each even in itself and apart from the other; None: there are none.
+
+    Frames that a program appended are no episodes.
+    """
+    places = [number for number, episode in enumerate(figures.episodes) if len(episode) > 1]
+    values, lengths = np.array([value(figures.episodes[place]) for place in places]), figures.lengths[places]
     found = None
     for first in range(limits.GROUP_EPISODES, len(values) - limits.GROUP_EPISODES + 1):
         if min(lengths[:first].sum(), lengths[first:].sum()) < limits.GROUP_STEPS:
             continue
-        low, high = sorted((np.array(values[:first]), np.array(values[first:])), key=lambda part: float(np.median(part)))
+        low, high = sorted((values[:first], values[first:]), key=lambda part: float(np.median(part)))
         apart = np.quantile(low, limits.GROUP_APART) < np.quantile(high, 1 - limits.GROUP_APART)
-        parts = _Parts(first, float(np.median(values[:first])), float(np.median(values[first:])))
+        parts = _Parts(places[first], float(np.median(values[:first])), float(np.median(values[first:])))
         if apart and _even(low) and _even(high) and (found is None or parts.ratio > found.ratio):
             found = parts
     return found
@@ -284,8 +290,7 @@ def demos_response_mixed(records: Records) -> Finding | None:
     """From some episode on the same action moves the robot by another distance: another action scale, another controller."""
     for file, figures in measured(records):
         for axis, channel in _moved_by(figures):
-            gains = [_gain(episode, axis, channel) for episode in figures.episodes]
-            parts = _two_parts(np.abs(gains).tolist(), figures.lengths)
+            parts = _two_parts(figures, partial(_gain, axis=axis, channel=channel))
             if parts is not None and parts.ratio > limits.RESPONSE_RATIO:
                 facts = {"axis": action_names(figures.spec)[axis], "channel": figures.channels[channel], "first": parts.first}
                 facts |= {"before": parts.before, "after": parts.after, "ratio": parts.ratio, "earlier": f"0:{parts.first}"}
@@ -308,8 +313,13 @@ def _moved_by(figures: Figures) -> Iterable[tuple[int, int]]:
 
 
 def _gain(episode: EpisodeFigures, axis: int, channel: int) -> float:
+    """How far the same action moves the number."""
     command, change = episode.actions[:, axis].astype(float), episode.changes[:, channel].astype(float)
-    return float((command * change).sum() / max((command**2).sum(), 1e-12))
+    return abs(float((command * change).sum() / max((command**2).sum(), 1e-12)))
+
+
+def _used(episode: EpisodeFigures, axes: np.ndarray) -> float:
+    return float(np.percentile(np.abs(episode.actions[:, axes]).max(axis=1), 90))
 
 
 def demos_scales_mixed(records: Records) -> Finding | None:
@@ -317,8 +327,7 @@ def demos_scales_mixed(records: Records) -> Finding | None:
     for file, figures in measured(records):
         if not figures.moving.any():
             continue
-        used = [float(np.percentile(np.abs(episode.actions[:, figures.moving]).max(axis=1), 90)) for episode in figures.episodes]
-        parts = _two_parts(used, figures.lengths)
+        parts = _two_parts(figures, partial(_used, axes=figures.moving))
         if parts is not None and parts.ratio > limits.SCALE_RATIO:
             facts = {
                 "first": parts.first,
