@@ -28,7 +28,7 @@ from tandem.envs.http_robot.stand_in import StandIn
 from tandem.envs.http_robot.wire import Address, Calls
 from tandem.envs.isaac.checks import IsaacChecks
 from tandem.envs.isaac.env import IsaacDriver, isaac_env, open_isaac
-from tandem.envs.isaac.profile import Profile, profile_names, read_profile
+from tandem.envs.isaac.profile import CameraProfile, Profile, profile_names, read_profile
 from tandem.envs.isaac.rewards import Judge
 from tandem.envs.isaac.stand_in import QUIRKS, isaac_server
 from tandem.envs.registry import make_batch, make_env, registered, spec_for
@@ -254,6 +254,43 @@ def test_no_transition_is_made_of_a_loop_that_stands(caplog: pytest.LogCaptureFi
         gate.set()
         env.reset()
         assert env.step(rest(env)).lost is None, "the next episode goes on"
+        env.close()
+
+
+def test_without_cameras_a_state_that_repeats_itself_while_the_arm_should_move_is_no_transition(caplog: pytest.LogCaptureFixture) -> None:
+    with stand_in() as server:
+        blind = dataclasses.replace(profile(max_episode_steps=1000), cameras=CameraProfile(()))
+        env = opened(server, blind)
+        env.reset()
+        scene = server.loop._scene
+        assert isinstance(scene, PlainScene)
+        began = time.monotonic()
+        while time.monotonic() - began < 1.2 * blind.time.grace_s:
+            assert env.step(rest(env)).lost is None, "an arm that is where it was sent may stand still for as long as it likes"
+        scene.advance = lambda seconds: None
+        action = rest(env)
+        action[0, 2] = 0.3
+        steps = 0
+        while (step := env.step(action)).lost is None:
+            steps += 1
+            assert steps < 200
+        assert step.lost[0] and not (step.terminated[0] or step.truncated[0])
+        assert "has repeated the same state for 0." in caplog.text and "mm from its command" in caplog.text
+        env.close()
+
+
+@pytest.mark.parametrize(("quirks", "seen"), [(("gripper-echo",), 0.5), (("gripper-echo", "dead-channels"), 0.25), ((), 0.5)])
+def test_the_opening_is_measured_by_the_fingers_where_the_server_says_where_they_are(quirks: tuple[str, ...], seen: float) -> None:
+    with stand_in(*quirks) as server:
+        env = opened(server, profile(max_episode_steps=1000))
+        env.reset()
+        scene = server.loop._scene
+        assert isinstance(scene, PlainScene)
+        scene.grip = lambda opening: None
+        scene.opening = scene._wanted = 0.5  # the fingers hold something that is half as wide
+        action = rest(env)
+        action[0, 6] = -0.5  # to a quarter
+        wait_for(lambda: env.step(action).observation["state"][0, 0] == seen, what=f"an opening of {seen}")
         env.close()
 
 
