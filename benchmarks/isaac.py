@@ -186,6 +186,7 @@ def main(
     speed: float = 3.0,
     profile: str = "gear_lift_10mm",
     turn_rad: float = 0.0,
+    pretrain_steps: int = Lift.pretrain_steps,
     out: Path = Path("benchmark_isaac"),
     fresh: bool = False,
     quick: bool = False,
@@ -201,6 +202,7 @@ def main(
         speed: Seconds that are simulated in a second while the lift is learned.
         profile: The version of the user's lift.
         turn_rad: Keep the tool within so many radians of its orientation at the start; 0: free, as the user's client lets it.
+        pretrain_steps: Learner steps of the lift on the demonstrations alone before the robot's own count; the user's script makes 5,000.
         out: Folder for what was measured; the same folder goes on.
         fresh: Measure again what is in the folder. A run of the lift there is continued all the same.
         quick: 50 steps, 10 connections, two quirks; of the lift 3 demonstrations, 2 minutes and 2 episodes.
@@ -221,7 +223,7 @@ def main(
         clean = kept.get("preflight clean", lambda: sorted(check()))
         values["false_alarms"] = len(clean) + sum(len(codes - {quirk}) for quirk, codes in found.items())
     if "lift" in figures:
-        lift = Lift(out / "lift", minutes, speed=speed, profile=profile, turn_rad=turn_rad)
+        lift = Lift(out / "lift", minutes, speed=speed, profile=profile, turn_rad=turn_rad, pretrain_steps=pretrain_steps)
         lift = replace(lift, demos=3, minutes=2.0, episodes=2, pretrain_steps=20) if quick else lift
         values |= kept.get(f"lift after {lift.minutes:g} min", lambda: lift_success(lift, say))
     for name, value in values.items():

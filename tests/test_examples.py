@@ -19,8 +19,10 @@ from tandem.envs.http_robot.stand_in import StandIn
 from tandem.envs.isaac.scene import BASE, GEAR
 from tandem.envs.isaac.stand_in import isaac_server
 from tandem.envs.registry import make_env, make_expert
+from tandem.off_policy.recipes import config_of
 from tandem.programs.actor import DEFAULT_PORT
 from tandem.programs.record import record_demos
+from tandem.runs.folder import RunFolder
 from tests.envs.plain_scene import PlainScene
 from tests.waiting import wait_for
 
@@ -167,7 +169,9 @@ def test_the_seeds_own_lines_train_on_the_users_server(tmp_path: Path, script: s
                 assert process.stdout is not None
                 process.stdout.close()
     run = tmp_path / "checkpoints" / "gear_assembly_rlpd"
-    assert json.loads((run / "config.json").read_text())["task"] == f"isaac:{profile}"
+    config = config_of(RunFolder(run))
+    assert json.loads((run / "config.json").read_text())["task"] == f"isaac:{profile}" and config.num_envs == 1
+    assert (config.agent.return_bound, config.agent.critic_ensemble_size) == ("off", 2), "the recipe for cameras"
     with Journal.open(run / "journal.db") as journal:
         steps = [step for _, step in journal.read()]
     assert len(steps) > 20 and not any(step.terminated and not step.success for step in steps)

@@ -53,9 +53,10 @@ class PlainScene:
 
     def state(self) -> SceneState:
         live = np.full(9, 0.1 + self._moved) + self._random.normal(0, self._noise, 9)
+        joints = np.concatenate([live[:7], np.full(2, 0.04 * self.opening)])
         measured, upright = self.position + self._random.normal(0, self._noise, 3), np.array([0.0, 0.0, 0.0, 1.0])
         return SceneState(
-            np.concatenate([measured, to_wire(self.turn)]), live[:6], live[:3], live[:3], live, live, np.ones((6, 7)), self.opening,
+            np.concatenate([measured, to_wire(self.turn)]), live[:6], live[:3], live[:3], joints, live, np.ones((6, 7)), self.opening,
             np.concatenate([self.gear, upright]), np.concatenate([BASE, upright]),
         )  # fmt: skip
 

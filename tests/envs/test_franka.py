@@ -557,7 +557,8 @@ def test_the_commands_take_the_address(server: StandIn, tmp_path: Path, capsys: 
     sent = len(server.loop.commands)
     assert robot("check", f"franka+{server.address}", look_only=True, out=tmp_path / "report") == 0
     assert len(server.loop.commands) == sent and "nothing was moved" in (tmp_path / "report" / "report.md").read_text()
-    assert robot("limits", f"franka+{server.address}", seconds=0.1) == 0 and "low_m = [" in capsys.readouterr().out
+    assert robot("limits", f"franka+{server.address}", seconds=0.1, out=tmp_path / "box") == 0
+    assert "low_m = [" in capsys.readouterr().out and (tmp_path / "box" / "box.toml").read_text().startswith("[box]\nlow_m = [")
     serve_like("franka", quirks="list")
     listed = capsys.readouterr().out
     assert all(name in listed for name in QUIRKS)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 import socketio
 from scipy.spatial.transform import Rotation
 
+import tandem
 from tandem.allowed import code_of
 from tandem.envs.http_robot import preflight
 from tandem.envs.http_robot.env import RobotEnv
@@ -28,7 +30,7 @@ from tandem.envs.http_robot.stand_in import StandIn
 from tandem.envs.http_robot.wire import Address, Calls
 from tandem.envs.isaac.checks import IsaacChecks
 from tandem.envs.isaac.env import IsaacDriver, isaac_env, open_isaac
-from tandem.envs.isaac.profile import Profile, profile_names, read_profile
+from tandem.envs.isaac.profile import CameraProfile, Profile, profile_names, read_profile
 from tandem.envs.isaac.rewards import Judge
 from tandem.envs.isaac.stand_in import QUIRKS, isaac_server
 from tandem.envs.registry import make_batch, make_env, registered, spec_for
@@ -257,6 +259,43 @@ def test_no_transition_is_made_of_a_loop_that_stands(caplog: pytest.LogCaptureFi
         env.close()
 
 
+def test_without_cameras_a_state_that_repeats_itself_while_the_arm_should_move_is_no_transition(caplog: pytest.LogCaptureFixture) -> None:
+    with stand_in() as server:
+        blind = dataclasses.replace(profile(max_episode_steps=1000), cameras=CameraProfile(()))
+        env = opened(server, blind)
+        env.reset()
+        scene = server.loop._scene
+        assert isinstance(scene, PlainScene)
+        began = time.monotonic()
+        while time.monotonic() - began < 1.2 * blind.time.grace_s:
+            assert env.step(rest(env)).lost is None, "an arm that is where it was sent may stand still for as long as it likes"
+        scene.advance = lambda seconds: None
+        action = rest(env)
+        action[0, 2] = 0.3
+        steps = 0
+        while (step := env.step(action)).lost is None:
+            steps += 1
+            assert steps < 200
+        assert step.lost[0] and not (step.terminated[0] or step.truncated[0])
+        assert "has repeated the same state for 0." in caplog.text and "mm from its command" in caplog.text
+        env.close()
+
+
+@pytest.mark.parametrize(("quirks", "seen"), [(("gripper-echo",), 0.5), (("gripper-echo", "dead-channels"), 0.25), ((), 0.5)])
+def test_the_opening_is_measured_by_the_fingers_where_the_server_says_where_they_are(quirks: tuple[str, ...], seen: float) -> None:
+    with stand_in(*quirks) as server:
+        env = opened(server, profile(max_episode_steps=1000))
+        env.reset()
+        scene = server.loop._scene
+        assert isinstance(scene, PlainScene)
+        scene.grip = lambda opening: None
+        scene.opening = scene._wanted = 0.5  # the fingers hold something that is half as wide
+        action = rest(env)
+        action[0, 6] = -0.5  # to a quarter
+        wait_for(lambda: env.step(action).observation["state"][0, 0] == seen, what=f"an opening of {seen}")
+        env.close()
+
+
 def test_a_server_that_comes_back_in_time_costs_no_step() -> None:
     with stand_in() as server:
         env = opened(server, profile(max_episode_steps=1000))
@@ -304,10 +343,14 @@ def test_the_halt_of_another_process_reaches_the_arm(server: StandIn) -> None:
 # ---- the pre-flight
 
 
-def checked(monkeypatch: pytest.MonkeyPatch, *quirks: str) -> Report:
+def checked(monkeypatch: pytest.MonkeyPatch, *quirks: str, late_s: float = 0.0) -> Report:
+    """`late_s`: how long it takes until a command reaches the arm."""
     monkeypatch.setattr(preflight, "SETTLED_S", 0.15)
     monkeypatch.setattr(preflight, "LOOK_S", 0.3)
     with stand_in(*quirks, reset_s=0.2) as server:
+        if late_s:
+            go = server.loop._scene.go
+            server.loop._scene.go = lambda position, quaternion: threading.Timer(late_s, go, (position, quaternion)).start()
         chosen = read_profile("gear_assembly")
         driver = IsaacDriver(chosen, Address.of(f"isaac+{server.address}", "gear_assembly", "isaac"))
         look = Preflight(chosen, driver, IsaacChecks(chosen, driver))
@@ -324,6 +367,14 @@ def test_the_pre_flight_finds_nothing_where_nothing_is_wrong(monkeypatch: pytest
     report = checked(monkeypatch)
     assert report.findings == [] and set(report.pictures) == {"wrist_1", "wrist_2"}
     assert "nothing is wrong" in report_text(report, "en") and "没有发现问题" in report_text(report, "zh")
+    assert 0 < float(report.figures["lag"].removesuffix(" s")) < preflight.LATE_S
+    assert f"Tandem {tandem.__version__}; Werkzeug/" in report.figures["software"] and " Python/3." in report.figures["software"]
+
+
+def test_the_pre_flight_finds_an_arm_that_is_late_and_measures_all_of_its_motions(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = checked(monkeypatch, late_s=0.7)
+    assert report.codes == {"lag"} and not report.findings[0].fault, [in_words(finding, "en") for finding in report.findings]
+    assert 0.7 < float(report.figures["lag"].removesuffix(" s")) < 1.2 and "control steps" in in_words(report.findings[0], "en")
 
 
 @pytest.mark.parametrize(
@@ -454,10 +505,12 @@ def test_the_command_checks_after_a_typed_yes_and_finds_the_box(server: StandIn,
         robot("check", "ws://127.0.0.1:1")
 
 
-def test_the_box_is_that_of_the_positions_that_were_measured(server: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_box_is_that_of_the_positions_that_were_measured(server: StandIn, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     scene = server.loop._scene
     assert isinstance(scene, PlainScene)
     scene.go(np.array([0.1, -0.5, 0.6]), scene.turn)
     wait_for(lambda: np.allclose(scene.position, [0.1, -0.5, 0.6]), what="the arm")
-    assert robot("limits", f"isaac+{server.address}", seconds=0.2, margin_mm=5) == 0
+    assert robot("limits", f"isaac+{server.address}", seconds=0.2, margin_mm=5, out=tmp_path) == 0
     assert "low_m = [0.095, -0.505, 0.595]" in capsys.readouterr().out
+    [(name, box)] = tomllib.loads((tmp_path / "box.toml").read_text()).items()
+    assert name == "box" and box == {"low_m": [0.095, -0.505, 0.595], "high_m": [0.105, -0.495, 0.605]}

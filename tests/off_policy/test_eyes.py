@@ -4,10 +4,12 @@ import dataclasses
 import sqlite3
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import tandem
 from tandem.acting.evaluate import evaluate
 from tandem.acting.eyes import EncodedEnv, Eyes
 from tandem.acting.limits import Asked, limits_for
@@ -27,6 +29,7 @@ from tandem.off_policy import trainer as trainer_module
 from tandem.off_policy.cloning import CloneArgs, clone_demos
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.eyes import bytes_per_step, open_eyes, require_memory
+from tandem.off_policy.recipes import RECIPES, config_of
 from tandem.off_policy.sync import train
 from tandem.programs.actor import Robot, _with_eyes
 from tandem.programs.export import compare, export, onnx_bytes, probes
@@ -373,6 +376,24 @@ def test_a_gripper_is_learned_from_pictures_too(tmp_path: Path) -> None:
 
 
 # ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("typed", "recipe"), [({}, "fitted_pixels"), ({"critic_sees": "state"}, "fitted"), ({"recipe": "fitted"}, "fitted")]
+)
+def test_a_task_of_your_own_with_cameras_gets_the_recipe_for_them(demos: Path, tmp_path: Path, typed: dict[str, Any], recipe: str) -> None:
+    small: dict[str, Any] = {
+        "max_steps": 20,
+        "eval_period": 0,
+        "final_episodes": 0,
+        "hidden": (16, 16),
+        "batch_size": 16,
+        "training_starts": 20,
+    }
+    tandem.train(TASK, demos=[demos], run=tmp_path / "run", quiet=True, **small, **typed)
+    agent, expected = config_of(RunFolder(tmp_path / "run")).agent, RECIPES[recipe]().agent
+    assert (agent.return_bound, agent.demo_imitation) == (expected.return_bound, expected.demo_imitation)
+    assert agent.critic_ensemble_size == expected.critic_ensemble_size and agent.hidden == (16, 16)
 
 
 def test_without_demonstrations_there_is_nothing_to_fit_the_encoder_on(tmp_path: Path) -> None:

@@ -10,13 +10,14 @@ from tandem.acting.asking import AskingConfig
 from tandem.agents.sac_config import SACConfig
 from tandem.envs.reach import SPEC as REACH
 from tandem.errors import ConfigError
-from tandem.off_policy.recipes import RECIPES, for_one_robot
+from tandem.off_policy.recipes import RECIPES, chosen_for, for_one_robot
 from tandem.on_policy.presets import PRESETS
 from tandem.programs.actor import ActorArgs
 from tandem.programs.arguments import LearnerArgs, TrainArgs, read_ppo_args, read_run_args
 from tandem.programs.launch import actor_arguments
 from tandem.programs.training import train
 from tandem.runs.folder import RunFolder
+from tests.seeing_task import SEEING
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,16 @@ def test_a_mistake_is_explained_with_the_options_as_they_are(capsys: pytest.Capt
     assert "--seed INT" in said and "three" in said, said
 
 
-@pytest.mark.parametrize("line", ["ws://robot:1 --demos a.db", "HalfCheetah-v4 --demos a.db --pace realtime", "wss://robot:1 --demos=a.db"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ws://robot:1 --demos a.db",
+        "HalfCheetah-v4 --demos a.db --pace realtime",
+        "wss://robot:1 --demos=a.db",
+        "isaac+http://robot:5001/ --demos a.db",
+        "franka:insertion --demos a.db",
+    ],
+)
 def test_a_robot_that_is_there_once_is_not_asked_for_eight_times(line: str) -> None:
     config = read_run_args(TrainArgs, line.split(), "tandem train").config
     assert (config.num_envs, config.updates_per_actor_step, config.clone_steps) == (1, 2.2, 600)
@@ -172,3 +182,29 @@ def test_recipes_for_cameras_hold_nothing_up_for_demonstrations_alone(recipe: st
 def test_where_every_camera_moves_the_critics_see_the_state_and_all_of_fitted_holds() -> None:
     config, fitted = RECIPES["gear_assembly_pixels_moved"](), RECIPES["fitted"]()
     assert config.agent == replace(fitted.agent, critic_sees="state") and config.clone_steps == fitted.clone_steps
+
+
+def test_where_there_are_cameras_the_same_line_means_the_recipe_for_cameras() -> None:
+    line = ["my_robot:Arm-v0", "--demos", "a.db", "--batch-size", "64", "--demo-imitation", "0.5", "--clone-steps", "7"]
+    for kind, made_for in ((TrainArgs, lambda config: config), (LearnerArgs, for_one_robot)):
+        read, expected = read_run_args(kind, line, "tandem train").for_cameras, made_for(RECIPES["fitted_pixels"]())
+        typed = replace(expected, demos=(Path("a.db"),), batch_size=64, clone_steps=7)
+        assert read == replace(typed, agent=replace(expected.agent, demo_imitation=0.5)), "what is typed holds for both"
+    for line in ("my_robot:Arm-v0", "my_robot:Arm-v0 --demos a.db --recipe fitted", "my_robot:Arm-v0 --demos a.db --recipe default"):
+        assert read_run_args(TrainArgs, line.split(), "tandem train").for_cameras is None
+
+
+def test_a_recipe_for_cameras_that_is_typed_is_one_robots_too() -> None:
+    config = read_run_args(LearnerArgs, ["my_robot:Arm-v0", "--recipe", "fitted_pixels"], "tandem learner").config
+    assert config == for_one_robot(RECIPES["fitted_pixels"]()) and (config.num_envs, config.agent.critic_ensemble_size) == (1, 2)
+
+
+def test_it_is_chosen_by_what_the_environment_shows_and_by_what_the_critics_see() -> None:
+    said: list[str] = []
+    fitted, eyes = (replace(RECIPES[name](), task="here") for name in ("fitted", "fitted_pixels"))
+    assert chosen_for(REACH, fitted, eyes, said.append) is fitted and chosen_for(SEEING, fitted, None, said.append) is fitted
+    state = replace(fitted, agent=replace(fitted.agent, critic_sees="state"))
+    assert chosen_for(SEEING, state, eyes, said.append) is state and not said
+    recorded = replace(fitted, demos=(Path("recorded.db"),))
+    assert chosen_for(SEEING, recorded, replace(eyes, task=""), said.append) == replace(eyes, demos=recorded.demos)
+    assert "recipe fitted_pixels, since 'seeing_reach' has cameras" in said[0]

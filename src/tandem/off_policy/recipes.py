@@ -1,6 +1,7 @@
 """Recipes: short differences from the defaults, each with its reason.
 
-`tandem train TASK` takes the recipe named after the task. For any other task it is `fitted` with demonstrations and `default` without.
+`tandem train TASK` takes the recipe named after the task. For any other task it is `fitted` with demonstrations, `fitted_pixels` where the
+environment has cameras, and `default` without demonstrations.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Any
 
 from tandem.agents.sac_config import RLPD_PUBLISHED, SACConfig
 from tandem.errors import ConfigError
+from tandem.learnable import sees
 from tandem.off_policy.config import TrainConfig
 from tandem.runs.folder import Kind, RunFolder
+from tandem.types import Spec
 
 
 def default() -> TrainConfig:
@@ -203,22 +206,45 @@ RECIPES: dict[str, Callable[[], TrainConfig]] = {
     **{f"gear_pick_assembly_pixels{mode}": gear_pick_pixels for mode in ("", "_threeway")},
 }
 
+FOR_ANY_TASK = ("fitted", "fitted_pixels")
+"""What a task without a recipe of its own gets with demonstrations: without cameras, and with."""
+
 
 def starting_config(
-    task: str | None, recipe: str | None = None, resume: Path | None = None, *, with_demos: bool = False, one_robot: bool = False
+    task: str | None,
+    recipe: str | None = None,
+    resume: Path | None = None,
+    *,
+    with_demos: bool = False,
+    one_robot: bool = False,
+    cameras: bool = False,
 ) -> TrainConfig:
     """The configuration that typed settings change: of the run to resume, of the named recipe, or of the recipe for the task.
 
-    `one_robot`: the task is not a simulation that can be started many times, so `fitted` is the one for a robot.
+    `one_robot`: the task is not a simulation that can be started many times, so the recipes for any task are those for a robot.
+    `cameras`: the critics learn from pictures.
     """
     if resume is not None:
         if recipe is not None:
             raise ConfigError(f"--resume {resume} and --recipe {recipe} both say which settings to start from; give one of the two")
         return config_of(RunFolder.open(resume))
-    chosen = recipe or (task if task in RECIPES else "fitted" if with_demos else "default")
+    chosen = recipe or (task if task in RECIPES else FOR_ANY_TASK[cameras] if with_demos else "default")
     if chosen not in RECIPES:
         raise ConfigError(f"no recipe '{chosen}'; there are {', '.join(RECIPES)}")
-    return for_one_robot(fitted()) if chosen == "fitted" and one_robot else RECIPES[chosen]()
+    return for_one_robot(RECIPES[chosen]()) if chosen in FOR_ANY_TASK and one_robot else RECIPES[chosen]()
+
+
+def chosen_for(spec: Spec, config: TrainConfig, for_cameras: TrainConfig | None, say: Callable[[str], None]) -> TrainConfig:
+    """`for_cameras`, with the task and the demonstrations of `config`, where the environment has cameras at which the critics look.
+
+    Whether it has is known once it is open, long after the command line was read. None: nothing depends on it.
+    """
+    if for_cameras is None or not sees(spec) or config.agent.critics_know_more:
+        return config
+    chosen = dataclasses.replace(for_cameras, task=config.task, demos=config.demos)
+    if chosen != config:
+        say(f"recipe fitted_pixels, since '{spec.task}' has cameras; --recipe names another (docs/pixels.md)")
+    return chosen
 
 
 def config_of(run: RunFolder, kind: Kind = "rlpd") -> TrainConfig:

@@ -20,6 +20,7 @@ from tandem.learnable import sees
 from tandem.link.inproc import InprocLink
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
+from tandem.off_policy.recipes import chosen_for
 from tandem.off_policy.run_spec import decide_spec, resumed_spec
 from tandem.off_policy.saving import restore_with_actor, save_with_actor
 from tandem.off_policy.trainer import Trainer
@@ -53,12 +54,15 @@ def train(
     init_from: Path | None = None,
     watch: Watch | None = None,
     turns: Turns | None = None,
+    for_cameras: TrainConfig | None = None,
 ) -> dict[str, Any]:
     """Train until a limit is reached or the person presses Ctrl-C; returns the summary that is also in the run folder.
 
-    `turns` is the loop, for benchmarks that have rules of their own about when to look and to stop; None: `take_turns`.
+    `turns` is the loop, for benchmarks that have rules of their own about when to look and to stop; None: `take_turns`. `for_cameras`:
+    the settings in the place of `config` where the environment has cameras (`recipes.chosen_for`).
     """
     env, encoder = make_env(config.task, config.num_envs), None
+    config = chosen_for(env.spec, config, for_cameras, display.say)
     rule, judged = (RunFolder(path).rule(), env.spec) if resume else judged_by(config.reward_source, env.spec)
     if sees(env.spec):
         env, encoder, config = _with_eyes(env, config, path, display, resume, init_from, rule)

@@ -1,20 +1,22 @@
 """The command lines that train, as dataclasses: the sentence under a field is its help text.
 
 TASK, --recipe or --preset, and --resume decide the defaults of all other options. So a command line is read twice: first for what was
-typed (`typed_options`), then with the defaults that follow from it. Both readings are tyro's, so every spelling it knows counts.
+typed (`typed_options`), then with the defaults that follow from it; and where they depend on cameras, which nobody knows before the
+environment is open, once for either. All readings are tyro's, so every spelling it knows counts.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import tyro
 
 from tandem.acting.asking import AskingConfig
+from tandem.envs.http_robot.names import is_http_robot
 from tandem.errors import ConfigError
 from tandem.files import Durability
 from tandem.off_policy.config import TrainConfig
@@ -36,6 +38,8 @@ class RunArgs:
     task: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="TASK")] = None
     """A task (see `tandem tasks`), a Gymnasium id, or module:Id."""
     config: tyro.conf.OmitArgPrefixes[TrainConfig] = field(default_factory=TrainConfig)
+    for_cameras: tyro.conf.Fixed[tyro.conf.Suppress[TrainConfig | None]] = None
+    """What the same command line means where the environment has cameras; None: nothing else."""
     resume: Path | None = None
     """Continue this run from its newest checkpoint, with its own settings except those that are given."""
     run: Path | None = None
@@ -45,8 +49,8 @@ class RunArgs:
     scripted_demos: int = 0
     """First record this many demonstrations with the task's scripted expert."""
     recipe: str | None = None
-    """Recipe whose settings are the defaults. Default: the recipe named after the task, else `fitted` with demonstrations and `default`
-    without."""
+    """Recipe whose settings are the defaults. Default: the recipe named after the task, else `fitted` with demonstrations (`fitted_pixels`
+    where the environment has cameras) and `default` without."""
     horizon: Literal["auto"] | None = None
     """auto: discount, n_step and decision_steps follow from the demonstrations, whatever the recipe says, and are printed with their
     reasons (docs/long-tasks.md). What is typed wins. The recipe `fitted` does so by itself."""
@@ -151,13 +155,17 @@ def read_run_args(kind: type[Run], args: Sequence[str], prog: str) -> Run:
     """The command line of `tandem train` or `tandem learner`."""
     typed = typed_options(kind, args)
     with_demos = bool(typed.config.demos or typed.scripted_demos)
-    one_robot = kind is LearnerArgs or typed.config.pace == "realtime" or (typed.task or "").startswith(("ws://", "wss://"))
-    config = starting_config(typed.task, typed.recipe, typed.resume, with_demos=with_demos, one_robot=one_robot)
-    if typed.horizon is not None:
-        if typed.resume is not None:
-            raise ConfigError(f"--resume {typed.resume} and --horizon {typed.horizon}: a run keeps the horizon that it was started with")
-        config = automatic(config)
-    return tyro.cli(kind, args=args, default=kind(config=config), prog=prog)
+    task = typed.task or ""
+    one_robot = kind is LearnerArgs or typed.config.pace == "realtime" or task.startswith(("ws://", "wss://")) or is_http_robot(task)
+    if typed.horizon is not None and typed.resume is not None:
+        raise ConfigError(f"--resume {typed.resume} and --horizon {typed.horizon}: a run keeps the horizon that it was started with")
+
+    def read(cameras: bool) -> Run:
+        config = starting_config(typed.task, typed.recipe, typed.resume, with_demos=with_demos, one_robot=one_robot, cameras=cameras)
+        return tyro.cli(kind, args=args, default=kind(config=config if typed.horizon is None else automatic(config)), prog=prog)
+
+    asked = read(cameras=False)
+    return asked if typed.recipe or typed.resume or not with_demos else replace(asked, for_cameras=read(cameras=True).config)
 
 
 def read_ppo_args(args: Sequence[str], prog: str) -> PPOArgs:

@@ -22,6 +22,7 @@ from tandem.link.access import AccessFile
 from tandem.link.listening import plaintext_warning
 from tandem.off_policy.config import TrainConfig, require_learnable
 from tandem.off_policy.horizon import settle
+from tandem.off_policy.recipes import chosen_for
 from tandem.off_policy.run_spec import decide_spec
 from tandem.programs.actor import require_pace
 from tandem.programs.arguments import MAX_ACTORS, LearnerArgs, RunArgs, TrainArgs
@@ -219,6 +220,7 @@ def _prepare(
             require_memory(run.spec, config, display.say)
         return run, config
     spec, encoder = spec_for(config.task, look), None
+    config = chosen_for(spec, config, asked.for_cameras, display.say)
     rule, spec = judged_by(config.reward_source, spec)
     if sees(spec):
         from tandem.off_policy.eyes import open_eyes  # only runs with cameras need it

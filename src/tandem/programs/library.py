@@ -91,7 +91,8 @@ def train(
         task: A task (see `tandem tasks`), a Gymnasium id (also one that you registered with `gymnasium.register`), or module:Id.
         demos: Files of demonstrations.
         scripted_demos: First record this many demonstrations with the task's scripted expert.
-        recipe: Settings to start from. Default: the recipe named after the task, else `fitted` with demonstrations, `default` without.
+        recipe: Settings to start from. Default: the recipe named after the task, else `fitted` with demonstrations (`fitted_pixels` where
+            the environment has cameras), `default` without.
         run: Folder of the run, which must not exist. Default: runs/TASK_TIME.
         quiet: Print nothing.
         settings: Any setting of `tandem train --help` by its name: `max_steps=2000, num_envs=8, learning_rate=1e-3`.
@@ -101,14 +102,15 @@ def train(
         from tandem.off_policy.sync import train as train_in_turns
 
     folder = Path(run) if run is not None else new_run(task)
-    config = with_settings(
-        starting_config(task, recipe, with_demos=bool(demos or scripted_demos)),
-        {**settings, "task": task, "demos": tuple(Path(demo) for demo in demos)},
+    typed = {**settings, "task": task, "demos": tuple(Path(demo) for demo in demos)}
+    config, for_cameras = (
+        with_settings(starting_config(task, recipe, with_demos=bool(demos or scripted_demos), cameras=cameras), typed)
+        for cameras in (False, True)
     )
     if scripted_demos:
         recorded = record_scripted_demos(task, scripted_demos, folder, config.seed, quiet)
         config = dataclasses.replace(config, demos=(*config.demos, recorded))
-    summary = train_in_turns(config, folder, Display("quiet" if quiet else "lines"))
+    summary = train_in_turns(config, folder, Display("quiet" if quiet else "lines"), for_cameras=for_cameras)
     final = summary.get("deterministic")
     return TrainingResult(folder, None if final is None else float(final["success"]), summary)
 

@@ -46,12 +46,12 @@ def robot(
     `check` ends with code 1 if something has to be repaired. The report is written in English (report.md) and Chinese (report.zh.md).
 
     Args:
-        action: `check`: the pre-flight. `limits`: watch where the arm is steered, and print the box around it.
+        action: `check`: the pre-flight. `limits`: watch where the arm is steered, and write the box around it to box.toml.
         address: isaac+http://HOST:5001/ or franka+http://HOST:5000/, with ?profile=NAME where the profile is not the default one.
         yes: Move without asking. Otherwise the arm moves after a typed yes.
         look_only: Move nothing.
         language: Language of what is printed: en or zh.
-        out: Folder for the report and the pictures of the cameras; written over.
+        out: Folder for the report and the pictures of the cameras, or for the box; written over.
         seconds: How long `limits` watches; Ctrl-C ends it earlier.
         margin_mm: Added to the box of `limits` on each side.
     """
@@ -60,7 +60,7 @@ def robot(
     profile, driver, preflight = open_preflight(address, lambda what: say(f"  {what}"))
     try:
         if action == "limits":
-            return _watch_box(driver.arm, seconds, margin_mm / 1e3)
+            return _watch_box(driver.arm, seconds, margin_mm / 1e3, out / "box.toml")
         preflight.look()
         if not look_only and (yes or _allowed(profile, language)):
             preflight.move()
@@ -70,7 +70,7 @@ def robot(
     return int(any(finding.fault for finding in preflight.report.findings))
 
 
-def _watch_box(arm: Arm, seconds: float, margin: float) -> int:
+def _watch_box(arm: Arm, seconds: float, margin: float, file: Path) -> int:
     """The box around all positions of the tool that were measured; nothing is commanded."""
     say(f"steer the arm to the corners of what it needs; watching for {seconds:g} s, Ctrl-C ends it")
     low, high, until = np.full(3, np.inf), np.full(3, -np.inf), time.monotonic() + seconds
@@ -81,8 +81,12 @@ def _watch_box(arm: Arm, seconds: float, margin: float) -> int:
             time.sleep(0.05)
     wide = 1e3 * (high - low)
     say(f"the tool moved by {wide[0]:.0f}, {wide[1]:.0f} and {wide[2]:.0f} mm along x, y and z; with {1e3 * margin:g} mm on each side:")
-    for name, corner in (("low_m", low - margin), ("high_m", high + margin)):
-        say(("[box]\n" if name == "low_m" else "") + f"{name} = [{', '.join(f'{number:.3f}' for number in corner)}]")
+    corners = (("low_m", low - margin), ("high_m", high + margin))
+    box = "\n".join(["[box]", *(f"{name} = [{', '.join(f'{number:.3f}' for number in corner)}]" for name, corner in corners)])
+    say(box)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, f"{box}\n".encode())
+    say(f"{file}: put it into the profile")
     return 0
 
 

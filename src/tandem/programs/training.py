@@ -50,8 +50,8 @@ def train(args: list[str]) -> None:
     if asked.sync:
         if asked.launcher != "local":
             raise ConfigError(f"--sync and --launcher {asked.launcher}: synchronous training is one thread on this machine; leave one out")
-        watch = watch_trainer(path)
-        summary = train_in_turns(config, path, display, resume=asked.resume is not None, init_from=asked.init_from, watch=watch)
+        rest = {"watch": watch_trainer(path), "for_cameras": asked.for_cameras}
+        summary = train_in_turns(config, path, display, resume=asked.resume is not None, init_from=asked.init_from, **rest)
     else:
         summary = train_here(asked, config, path, display)
     shown = asked.film and not (asked.quiet or asked.json or asked.resume is not None)

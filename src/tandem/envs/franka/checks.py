@@ -19,6 +19,7 @@ class FrankaChecks:
     objects: tuple[str, ...] = ()
     judges_pictures = False
     """This client crops them."""
+    at_once = False
 
     def __init__(self, profile: Profile, driver: FrankaDriver) -> None:
         self._profile, self._driver = profile, driver

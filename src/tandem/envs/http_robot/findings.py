@@ -66,6 +66,13 @@ TEXTS: dict[str, tuple[str, str]] = {
         "机械臂运动时服务器每秒只产生 {hz:.1f} 个新状态，而控制频率为 {wanted:g} Hz，因此有些步看不到新状态。可能原因：渲染太慢"
         "，或主循环在计算之外还要 sleep。请减少或缩小相机，或降低控制频率。",
     ),
+    "lag": (
+        "The arm needed {seconds:.1f} s ({steps:.0f} control steps) for half of a small motion: it follows its commands late, and what an "
+        "action does is seen only so many steps later. Likely cause: a soft controller, a slow simulation, or a loop that sleeps on top "
+        "of its work. Make it faster, or lower the control rate.",
+        "机械臂用了 {seconds:.1f} 秒（{steps:.0f} 个控制步）才完成一次小运动的一半：它跟随命令太晚，动作的效果要过这么多步才看得到。"
+        "可能原因：控制器太软、仿真太慢，或主循环在计算之外还要 sleep。请加快它，或降低控制频率。",
+    ),
     "quat-swap": (
         "The orientation is {degrees:.0f} degrees off, exactly as if the quaternion x, y, z, w of a command were read as w, x, "
         "y, z: rotations about x and z are exchanged. Repair it in the server, where the pose is handed to the controller.",

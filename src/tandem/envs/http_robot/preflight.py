@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tandem import __version__
 from tandem.envs.http_robot.env import Driver
 from tandem.envs.http_robot.pictures import pixels
 from tandem.envs.http_robot.profile import Profile
@@ -31,6 +32,8 @@ WRONG_SIZE = 0.25
 """A motion whose size is off by a larger share is reported."""
 STRETCHED = 0.45, 1.2
 """Vertical over horizontal motion in a picture. Square pixels of an upright camera give 0.5 to 1, by how far it is tilted."""
+LATE_S, NEVER_S = 0.5, 2.0
+"""An arm that needs longer for half of a small motion is late; one that needs longer still does not follow."""
 LEAST_M, LEAST_RAD = 0.004, 0.02
 """An axis with less room than this in the box is not tried."""
 DARK, FLAT = 8.0, 2.0
@@ -85,6 +88,11 @@ class Checks(Protocol):
         ...
 
     @property
+    def at_once(self) -> bool:
+        """`go` commands the place itself and not the way to it, so that the time until the arm has come is the arm's own."""
+        ...
+
+    @property
     def opening(self) -> float:
         """Where the fingers are sent, and then back to open; negative: there is no gripper."""
         ...
@@ -113,6 +121,8 @@ class Preflight:
         self._liveliest = {name: 0.0 for name in CHANNELS}
         """The largest value that each channel ever had."""
         self._settled_s = SETTLED_S
+        self._lags: list[float] = []
+        """From a command until half of the motion was measured (s)."""
         self.report = Report(driver.arm.name, profile.name)
 
     def close(self) -> None:
@@ -132,6 +142,8 @@ class Preflight:
         figures = self.report.figures
         figures["/getstate"] = f"{1e3 * np.median(times):.1f} ms, 99 %: {1e3 * np.percentile(times, 99):.1f} ms"
         figures["tool"] = f"{mm(state.position)}"
+        software = self._arm.need_calls().server
+        figures["software"] = f"Tandem {__version__}" + (f"; {software}" if software else "")
         for name in self._checks.objects:
             if not isinstance(state.objects, dict) or name not in state.objects:
                 self.report.find("no-object", True, name=name)
@@ -212,6 +224,7 @@ class Preflight:
                 shifts.setdefault(camera, []).append(shift)
         for camera, found in shifts.items() if self._checks.judges_pictures else ():
             self._judge_camera(camera, found)
+        self._judge_lag()
 
     def _room(self, axis: int) -> float:
         """How far to go along or about an axis, with its sign; 0: the box leaves no room."""
@@ -229,15 +242,31 @@ class Preflight:
         before, seen = self.settled(), self._all_pictures()
         began = time.monotonic()
         if axis < 3:
-            self.go(position + along, turn)
+            after = self.drive(axis, step, position + along, turn)
         else:
-            self.go(position, quat_multiply(rotvec_to_quat(along), turn))
-        after = self.settled()
+            after = self.drive(axis, step, position, quat_multiply(rotvec_to_quat(along), turn))
         later = self._all_pictures(newer_than=began) if axis < 2 else {}
         shifts = {camera: shift_between(seen[camera], picture) for camera, picture in later.items() if camera in seen}
+        self.drive(axis, step, position, turn)
+        return _motion(axis, before, after), shifts
+
+    def drive(self, axis: int, step: float, position: np.ndarray, turn: np.ndarray) -> State:
+        """Go there, which is as far as `step`; the state once the arm stands. An arm that is late stands at first, and has not arrived."""
+        before, began = self.ask(), time.monotonic()
         self.go(position, turn)
-        self.settled()
-        return after.position - before.position if axis < 3 else _turned(before, after), shifts
+        while (took := time.monotonic() - began) < NEVER_S and np.linalg.norm(_motion(axis, before, self.ask())) < abs(step) / 2:
+            time.sleep(0.01)
+        if self._checks.at_once and took < NEVER_S:
+            self._lags.append(took)
+        return self.settled()
+
+    def _judge_lag(self) -> None:
+        if not self._lags:
+            return
+        lag = float(np.median(self._lags))
+        self.report.figures["lag"] = f"{lag:.2f} s"
+        if lag > LATE_S and "slow-loop" not in self.report.codes:
+            self.report.find("lag", False, seconds=lag, steps=lag * self._profile.time.control_hz)
 
     def _judge_axis(self, axis: int, name: str, step: float, moved: np.ndarray) -> None:
         expected, size = axis % 3, float(np.linalg.norm(moved))
@@ -334,8 +363,10 @@ class Preflight:
         return pixels(name, frame)
 
 
-def _turned(before: State, after: State) -> np.ndarray:
-    """Rotation vector in the world from one state to the next."""
+def _motion(axis: int, before: State, after: State) -> np.ndarray:
+    """From one state to the next, in the world: the way for the axes 0 to 2, the rotation vector for 3 to 5."""
+    if axis < 3:
+        return after.position - before.position
     return quat_to_rotvec(quat_multiply(from_wire(after.quaternion), quat_conjugate(from_wire(before.quaternion))))
 
 

@@ -66,6 +66,8 @@ class Calls:
         self._address = address
         self.retries = 0
         """Calls that were made again because a connection failed."""
+        self.server = ""
+        """What the server says that it is made of, such as `Werkzeug/3.1.3 Python/3.11.9`."""
 
     def post(self, path: str, body: Any = None, *, within: float, once: bool = False) -> bytes:
         """The body of the answer. `once`: not again when the connection fails."""
@@ -116,6 +118,8 @@ class Calls:
         head, found, body = received.partition(b"\r\n\r\n")
         words = head.split(b"\r\n")[0].split()
         length = next((int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), None)
+        made_of = next((line.partition(b":")[2] for line in head.split(b"\r\n") if line.lower().startswith(b"server:")), b"")
+        self.server = "".join(letter for letter in made_of[:80].decode(errors="replace").strip() if letter.isprintable())
         if not found or len(words) < 2 or (length is not None and len(body) < length):
             raise OSError("the connection was closed in the middle of an answer")
         if words[1] != b"200":

@@ -13,6 +13,7 @@ from tandem.envs.isaac.profile import Profile
 
 class IsaacChecks:
     judges_pictures = True
+    at_once = True
     opening = 0.3
 
     def __init__(self, profile: Profile, driver: IsaacDriver) -> None:
@@ -28,8 +29,7 @@ class IsaacChecks:
     def restart(self, preflight: Preflight) -> float:
         """Reset the scene from a place away from the start, and see whether and when it is done."""
         (start, turn), report, reset = preflight.start, preflight.report, self._profile.reset
-        preflight.go(start - np.array([0.0, 0.0, 0.1]), turn)
-        before = preflight.settled()
+        before = preflight.drive(2, 0.1, start - np.array([0.0, 0.0, 0.1]), turn)
         began = time.monotonic()
         self._driver.arm.post("reset_scene", None, within=reset.within_s)
         answered = time.monotonic()

@@ -1,13 +1,16 @@
 """The Isaac Sim server of a hil-serl fork: its resets, its gripper, its reward.
 
 The server answers /getstate from memory, also while its loop hangs. Its pictures come from the loop, so a picture that is newer than the
-command says that the state is fresh too. Without cameras only the answer itself is known to be fresh.
+command says that the state is fresh too. Without cameras an answer is old if it stays the same to the last digit while the arm is still
+away from its command.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +18,7 @@ from tandem.envs.http_robot.env import RobotEnv
 from tandem.envs.http_robot.names import WITH_ADDRESS
 from tandem.envs.http_robot.pose_arm import Arm, pause, seconds_to
 from tandem.envs.http_robot.quaternions import from_euler
-from tandem.envs.http_robot.wire import Address, State
+from tandem.envs.http_robot.wire import Address, Refused, State
 from tandem.envs.isaac.pictures import PushedPictures
 from tandem.envs.isaac.profile import DEFAULT, Profile, read_profile
 from tandem.envs.isaac.rewards import Judge
@@ -25,6 +28,10 @@ AWAY_M = 0.06
 """How far from the start the arm goes before a reset, so that its return is seen."""
 STILL_M, STILL_S = 0.002, 0.2
 """The gear lies still if it moved by less than this in that time."""
+AWAY_FROM_COMMAND_M = 0.01
+"""An arm that is so far from its command moves, or pushes against something, and no measurement repeats another."""
+FINGER_M = 0.04
+"""How far a finger goes from closed to open, in q."""
 
 
 def open_isaac(name: str) -> RobotEnv:
@@ -48,6 +55,8 @@ class IsaacDriver:
         name = address.url if address is not None else f"isaac:{profile.name}"
         self._profile, self.arm, self._judge = profile, Arm(name, address), Judge(profile.reward, name)
         self._start = np.array(profile.reset.pose[:3]), from_euler(np.array(profile.reset.pose[3:]))
+        self._same: tuple[dict[str, Any], float] | None = None
+        """The newest answer, and when it was seen first."""
 
     def wait_for_server(self, within: float) -> None:
         until = time.monotonic() + within
@@ -70,7 +79,22 @@ class IsaacDriver:
         return self._await_still(until), 1.0
 
     def see(self, within: float) -> State:
-        return self.arm.ask(within)
+        """With the measured opening where the server measures it: q then has the two fingers, while gripper_pos may repeat the command."""
+        state = self.arm.ask(within)
+        if not self._profile.cameras.names:
+            self._require_new(state, within)
+        return replace(state, gripper=measured_opening(state))
+
+    def _require_new(self, state: State, within: float) -> None:
+        now = time.monotonic()
+        if self._same is None or state.raw != self._same[0]:
+            self._same = state.raw, now
+        off = 0.0 if self.arm.commanded is None else float(np.linalg.norm(self.arm.commanded[0] - state.position))
+        if now - self._same[1] > within and off > AWAY_FROM_COMMAND_M:
+            raise ServedError(
+                f"the server at {self.arm.name} has repeated the same state for {now - self._same[1]:.1f} s, while the arm is "
+                f"{1e3 * off:.0f} mm from its command. Likely cause: its main loop hangs, and /getstate answers from memory"
+            )
 
     def grip(self, opening: float, within: float) -> None:
         self.arm.post("move_gripper", {"gripper_pos": opening}, within)
@@ -118,3 +142,14 @@ class IsaacDriver:
 
     def _pause(self, until: float, problem: str) -> None:
         pause(until, self.arm.name, self._profile.reset.within_s, problem)
+
+
+def measured_opening(state: State) -> float:
+    """0 closed, 1 open; `gripper_pos` where q has no fingers, as on the fork's server, whose channels are dead."""
+    try:
+        joints = np.array(state.raw.get("q", ()), float)
+    except (TypeError, ValueError):
+        raise Refused(f"the server answered /getstate with q = {state.raw['q']!r:.60}, which are not numbers") from None
+    if joints.shape != (9,) or not joints.any():
+        return state.gripper
+    return float(np.clip(joints[7:].sum() / (2 * FINGER_M), 0, 1))
