@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tandem.agents.sac_config import SACConfig
+from tandem.errors import ConfigError
 from tandem.off_policy.config import TrainConfig
 from tandem.off_policy.horizon import automatic, motion_kept, settle
 from tandem.types import Transition
@@ -29,6 +30,14 @@ def test_discount_and_n_follow_from_the_mean_length(lengths: tuple[int, ...], di
     assert (agent.discount, agent.n_step) == (discount, n)
     assert 0.1 <= float(agent.discount) ** np.mean(lengths) <= 0.3
     assert len(said) == 2 and all(f"take {np.mean(lengths):.0f} steps" in line for line in said)
+
+
+def test_haste_can_be_worth_less() -> None:
+    """0.5^(1/100) = 0.9931: a demonstration is worth half of a success where it begins."""
+    patient = replace(AUTO, agent=replace(AUTO.agent, value_at_start=0.5))
+    assert settle(patient, demos(100), 10.0).agent.discount == 0.9931
+    with pytest.raises(ConfigError, match="value_at_start"):
+        SACConfig(value_at_start=1.0)
 
 
 def test_a_number_that_was_given_stays() -> None:

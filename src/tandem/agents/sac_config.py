@@ -18,6 +18,9 @@ class SACConfig:
 
     discount: float | Literal["auto"] = 0.97
     """Discount factor. auto: from the length of the demonstrations (not in hil-serl)."""
+    value_at_start: float = 0.2
+    """With discount auto: what a success is worth where a demonstration begins. More makes haste worth less, next to what it risks; near 1
+    all actions look alike (not in hil-serl)."""
     n_step: int | Literal["auto"] = 1
     """Steps of reward in a target before the critics' value is used. auto: from the length of the demonstrations (not in hil-serl)."""
     return_bound: Literal["off", "demos", "all", "while-failing"] = "off"
@@ -116,6 +119,7 @@ class SACConfig:
             ("grasp_penalty", 0.0, np.inf),
             ("grasp_ensemble_size", 1, np.inf),
             ("grasp_doubt", 0.0, np.inf),
+            ("value_at_start", 0.01, 0.99),
             ("grasp_epsilon", 0.0, 1.0),
             ("grasp_temperature", 0.0, np.inf),
             ("std_min", 0.0, self.std_max),

@@ -2,7 +2,7 @@
 
 A discount of 0.97 makes the reward at the end of a demonstration of 830 steps worth 0.97^830 = 1e-11 at its start: nothing can be
 learned from it. A discount so near 1 that it is worth 0.9 makes all actions look alike. So the discount is chosen so that a
-demonstration of mean length L is worth 0.2 where it begins: discount^L = 0.2.
+demonstration of mean length L is worth 0.2 where it begins: discount^L = 0.2 (`value_at_start`).
 
 With many small steps a single action changes almost nothing, and the critics cannot tell a good one from a bad one: a matched discount
 alone makes their values large everywhere and flat in the action. So a policy decides every h control steps (`tandem.decisions`): about 30
@@ -25,7 +25,6 @@ from tandem.agents.sac_config import SACConfig
 from tandem.off_policy.config import TrainConfig
 from tandem.types import Transition
 
-VALUE_AT_START = 0.2
 STEPS_PER_ROOT = 0.6
 DECISIONS_PER_DEMO = 30
 LONGEST_S = 2.0
@@ -117,7 +116,7 @@ def _with_horizon(agent: SACConfig, lengths: Sequence[int], decision_steps: int,
     length = float(np.mean(lengths))
     because = f"the demonstrations take {length:.0f} steps in the mean"
     if agent.discount == "auto":
-        discount = round(VALUE_AT_START ** (1 / length), 4)
+        discount = round(agent.value_at_start ** (1 / length), 4)
         say(f"discount {discount:g}: {because}, and {discount:g}^{length:.0f} = {discount**length:.2f}")
         agent = replace(agent, discount=discount)
     if agent.n_step == "auto":

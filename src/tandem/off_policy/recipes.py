@@ -172,10 +172,17 @@ def gear_assembly_pixels_moved() -> TrainConfig:
 
 
 def gear_pick() -> TrainConfig:
-    """`losable`. Training stops when two evaluations of 100 episodes in a row fail at most twice."""
+    """`losable`, and with care. Training stops when two evaluations of 100 episodes in a row fail at most twice.
+
+    Where a demonstration of 110 steps is worth 0.2 at its start, ten steps of care cost 14 % of what is to come: more than to lose one
+    episode in ten. With 0.5 it is 6 %. Exploration loses what the policy alone would not, so episodes without it begin at 60 %.
+    """
+    config = losable(fitted())
     return dataclasses.replace(
-        losable(fitted()),
-        eval_period=1000,
+        config,
+        agent=dataclasses.replace(config.agent, value_at_start=0.5),
+        deterministic_from=0.6,
+        eval_period=2000,  # an evaluation takes as long as 500 learner steps
         eval_episodes=100,
         stop_success=0.98,
         max_minutes=19,
