@@ -26,14 +26,14 @@ def texts(name: str) -> tuple[str, str]:
     return (ROOT / name).read_text(), (ROOT / name).with_suffix(".zh.md").read_text()
 
 
+IN_BOTH = {name for page in [*ROOT.glob("*.zh.md"), *ROOT.glob("docs/*.zh.md")] for name in (page.name, page.name.replace(".zh", ""))}
+"""A Chinese text may link to the Chinese page where the English one links to the English page."""
 BLOCKS = r"^```.*?^```"
 PARTS = {
     "sections, by their level": lambda text: re.findall(r"^#+", without_code(text), re.M),
     "blocks of code": lambda text: re.findall(BLOCKS, text, re.M | re.S),
     "names in code": lambda text: sorted(" ".join(name.split()) for name in re.findall(r"`([^`]+)`", without_code(text))),
-    "links": lambda text: sorted(
-        set(re.findall(r"\]\(([^)]+)\)", text)) - {Path(name).with_suffix(end).name for name in TRANSLATED for end in (".md", ".zh.md")}
-    ),
+    "links": lambda text: sorted(set(re.findall(r"\]\(([^)]+)\)", text)) - IN_BOTH),
     "figures": lambda text: sorted(re.findall(r"\d[\d.,]*\d|\d", without_code(text))),
     "rows of tables": lambda text: [line.count(" |") for line in text.splitlines() if line.startswith("|")],
 }

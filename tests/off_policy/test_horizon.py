@@ -55,6 +55,12 @@ def test_without_demonstrations_the_defaults_hold_and_it_is_said() -> None:
     assert len(said) == 2 and "no demonstrations to clone" in said[0] and "discount 0.97, n_step 1" in said[1]
 
 
+def test_a_warm_up_needs_demonstrations_which_may_be_recorded_when_the_run_begins() -> None:
+    with pytest.raises(ConfigError, match="pretrain_steps is 5, but there are no demonstrations"):
+        settle(TrainConfig(pretrain_steps=5), [], 10.0)
+    assert settle(TrainConfig(pretrain_steps=5), demos(100), 10.0).pretrain_steps == 5, "also where the settings name no file yet"
+
+
 # ---- decisions
 
 BOTH = replace(AUTO, decision_steps="auto")

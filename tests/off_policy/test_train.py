@@ -155,7 +155,8 @@ def test_pretraining_uses_demonstrations_alone_and_publishes_what_it_learned(dem
     summary = train(replace(SMALL, demos=(demos,), pretrain_steps=30, max_steps=35), tmp_path / "run", quiet())
     assert summary["learner_step"] == 35
     with pytest.raises(ConfigError, match="pretrain_steps"):
-        replace(SMALL, pretrain_steps=10)
+        train(replace(SMALL, demos=(), pretrain_steps=10), tmp_path / "none", quiet())
+    assert not (tmp_path / "none").exists(), "refused before anything is written"
 
 
 def test_a_policy_starts_another_run(demos: Path, tmp_path: Path) -> None:

@@ -156,8 +156,6 @@ class TrainConfig:
             raise ConfigError(
                 "--notice with --critic-sees state: actors would ask critics that see what no actor sees. Leave one of the two out."
             )
-        if self.pretrain_steps and not self.demos:
-            raise ConfigError(f"pretrain_steps is {self.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE")
 
     @property
     def decisions(self) -> Decisions:

@@ -22,6 +22,7 @@ from dataclasses import replace
 import numpy as np
 
 from tandem.agents.sac_config import SACConfig
+from tandem.errors import ConfigError
 from tandem.off_policy.config import TrainConfig
 from tandem.types import Transition
 
@@ -45,6 +46,11 @@ def settle(
 ) -> TrainConfig:
     """The settings with numbers in the place of "auto", each said with its reason. A number that somebody gave stays."""
     lengths = [step.step + 1 for step in demos if step.last]
+    if not lengths and config.pretrain_steps:
+        raise ConfigError(
+            f"pretrain_steps is {config.pretrain_steps}, but there are no demonstrations to train on: give --demos FILE, or "
+            "--scripted-demos N where the task has an expert"
+        )
     if not lengths and config.clone_steps:
         say("no demonstrations to clone: the policy does not start from a clone")
         config = replace(config, clone_steps=0)
