@@ -60,11 +60,29 @@ def test_what_no_success_looked_like_has_no_value() -> None:
     """A network says anything far from its frames: without a bound a robot would learn to go there."""
     trained = train(frames(), ["success"], QUICK)
     spec = dataclasses.replace(SPEC, observation={"state": Entry((4,))})
-    bounded = Classifier("seated", spec, ("success",), trained.thresholds, trained.weights, known=trained.known)
+    bounded = Classifier("seated", spec, ("success",), trained.thresholds, trained.weights, alike=trained.alike)
     far = {"state": np.array([[0, 0, 40, 0], [0, 0, 1, 0]], np.float32)}
-    free = bounded.changed(known=None).values(far)[:, 0]
+    free = bounded.changed(alike=None).values(far)[:, 0]
     assert (free > trained.thresholds).all(), "40 is more than 1, says the network"
     assert bounded.values(far)[0, 0] == 0.0 and bounded.values(far)[1, 0] == free[1]
+
+
+def test_what_only_failures_looked_like_has_no_value_either() -> None:
+    """Successes are near 0 in all inputs but the first, failures below: so above 0, says the network, is all the more a success."""
+    rng = np.random.default_rng(0)
+    stage, episode = np.tile([1, 0, 0, 0], 50), np.repeat(np.arange(50), 4)
+    inputs = rng.uniform(-1, 0, (200, 8)).astype(np.float32)
+    inputs[:, 0] = np.where(stage == 1, 2.0, -2.0) + rng.normal(0, 0.5, 200)
+    inputs[stage == 1, 1:] *= 0.05
+    trained = train(Frames(inputs, stage, episode, np.ones(8, np.float32)), ["success"], QUICK)
+    spec = dataclasses.replace(SPEC, observation={"state": Entry((8,))})
+    made = Classifier("seated", spec, ("success",), trained.thresholds, trained.weights, alike=trained.alike)
+    seated, elsewhere = np.array([2.0] + [0.0] * 7, np.float32), np.array([2.0] + [0.4] * 7, np.float32)
+    values = made.values({"state": np.stack([seated, elsewhere])})[:, 0]
+    assert made.changed(alike=None).values({"state": elsewhere[None]})[0, 0] > trained.thresholds[0], "the network alone would pay"
+    assert values[0] > trained.thresholds[0] and values[1] == 0.0
+    again = parse_classifier(made.to_bytes(), "the file")
+    assert np.array_equal(again.values({"state": np.stack([seated, elsewhere])})[:, 0], values)
 
 
 def test_several_stages_have_a_threshold_each() -> None:

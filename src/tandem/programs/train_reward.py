@@ -78,7 +78,7 @@ def train_classifier(
         conditions=None if conditions is None else read_conditions(conditions),
         encoder=eyes,
         usual=trained.usual,
-        known=trained.known,
+        alike=trained.alike,
         figures=trained.figures,
     )
     made.require(stored.spec)

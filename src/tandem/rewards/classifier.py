@@ -32,10 +32,11 @@ INPUT_CLIP = 8.0
 """Standardised numbers are clipped to plus and minus this: what was never seen in training does not decide by its size."""
 FEATURE_UNIT = 127 / 5
 """About one standard deviation of a feature, in steps of int8."""
-SETTINGS, VERSION = "classifier/settings", 1
+SETTINGS, VERSION = "classifier/settings", 2
 MAX_BYTES = 2**25
 _CHUNK = 64
 """Pictures at once: little memory."""
+ALIKE, _OF_ALIKE = "alike/", ("offset", "scale", "limit")
 _ARRAYS = ("offset", "scale", "hidden_weight", "hidden_bias", "out_weight", "out_bias", "calibration")
 
 
@@ -69,6 +70,23 @@ class Weights:
 
     def probabilities(self, inputs: np.ndarray) -> np.ndarray:
         return sigmoid(self.logits(inputs) * self.calibration[:, 0] + self.calibration[:, 1])
+
+
+@dataclass(frozen=True)
+class Alike:
+    """What frames that have reached a stage look like. Arrays are float32, a row for each stage."""
+
+    offset: np.ndarray
+    """(stages, inputs): their mean"""
+    scale: np.ndarray
+    """(stages, inputs): their standard deviation"""
+    limit: np.ndarray
+    """(stages,): a frame that is farther than this from their mean looks like none of them"""
+
+    def distance(self, inputs: np.ndarray) -> np.ndarray:
+        """(N, stages): from the mean of each stage, root mean square in its standard deviations."""
+        far = [np.clip((inputs - offset) / scale, -INPUT_CLIP, INPUT_CLIP) for offset, scale in zip(self.offset, self.scale, strict=True)]
+        return np.sqrt(np.square(np.stack(far, axis=1)).mean(axis=2))
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -107,8 +125,8 @@ class Classifier:
     """Makes features of its cameras' pictures."""
     usual: tuple[float, float] = (0.0, 0.0)
     """How far frames of held-out episodes are from the mean of the others: median and 99th percentile, in standard deviations."""
-    known: float | None = None
-    """Farther than this from its frames it gives no value: no success looked like that, and a network may say anything there."""
+    alike: Alike | None = None
+    """It gives no value to what looks like none of its successes: a network may say anything there, and a robot would find it."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """What was measured on held-out episodes."""
 
@@ -152,8 +170,8 @@ class Classifier:
     def values(self, observation: Observation) -> np.ndarray:
         inputs = self.inputs(observation)
         certain = self.weights.probabilities(inputs)
-        if self.known is not None:
-            certain[self.weights.distance(inputs) > self.known] = 0.0
+        if self.alike is not None:
+            certain[self.alike.distance(inputs) > self.alike.limit] = 0.0
         if self.conditions is not None:  # a stage that the conditions do not allow is not reached, however sure it is
             certain[:, -1] *= self.conditions.met(self.conditions.values(observation))[:, -1]
         return certain
@@ -186,11 +204,12 @@ class Classifier:
             "hold_s": self.hold_s,
             "conditions": None if self.conditions is None else self.conditions.source.decode(),
             "usual": list(self.usual),
-            "known": self.known,
             "figures": dict(self.figures),
         }
         arrays: dict[str, np.ndarray] = {name: np.ascontiguousarray(getattr(self.weights, name), np.float32) for name in _ARRAYS}
         arrays[SETTINGS] = np.frombuffer(json.dumps(settings, sort_keys=True).encode(), np.uint8)
+        if self.alike is not None:
+            arrays |= {f"{ALIKE}{name}": np.ascontiguousarray(getattr(self.alike, name), np.float32) for name in _OF_ALIKE}
         if self.encoder is not None:
             arrays |= self.encoder.arrays()
         return safetensors.numpy.save(arrays)
@@ -250,6 +269,16 @@ def _from_settings(settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
         conditions=None if conditions is None else parse_conditions(str(conditions).encode(), "the conditions of the classifier"),
         encoder=encoder,
         usual=(float(usual[0]), float(usual[1])),
-        known=None if settings["known"] is None else float(settings["known"]),
+        alike=_alike_from(arrays, count, inputs),
         figures=dict(settings["figures"]),
     )
+
+
+def _alike_from(arrays: Mapping[str, np.ndarray], stages: int, inputs: int) -> Alike | None:
+    if f"{ALIKE}limit" not in arrays:
+        return None
+    alike = Alike(**{name: np.asarray(arrays[f"{ALIKE}{name}"], np.float32) for name in _OF_ALIKE})
+    shapes = [alike.offset.shape, alike.scale.shape, alike.limit.shape]
+    if shapes != [(stages, inputs), (stages, inputs), (stages,)] or not (alike.scale > 0).all():
+        raise ValueError(f"what successes look like has arrays of shapes {shapes}, for {inputs} inputs and {stages} stages")
+    return alike

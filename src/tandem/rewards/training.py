@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from tandem.errors import DataError
-from tandem.rewards.classifier import Weights, sigmoid
+from tandem.rewards.classifier import Alike, Weights, sigmoid
 
 ROUNDS = 5
 BINS = 10
-SLACK = 1.05
-"""A frame that is farther from the others than the farthest held-out success, times this, is no success that anybody has labelled."""
+ALIKE_SHARE, SLACK = 0.98, 1.05
+"""This share of the held-out successes, and what is farther from the other successes by no more than this factor, looks like one."""
 _LEAST_STD = 0.05
 """Of an input, in units of its scale: what hardly varies in training is not blown up."""
 
@@ -62,7 +62,7 @@ class Trained:
     weights: Weights
     thresholds: tuple[float, ...]
     usual: tuple[float, float]
-    known: float
+    alike: Alike
     figures: dict[str, Any]
     held_out: np.ndarray
     """(N, stages): what classifiers that had not seen the episode said of each frame, calibrated"""
@@ -73,22 +73,31 @@ def train(frames: Frames, stages: Sequence[str], config: TrainingConfig, say: Ca
     targets = frames.stage[:, None] >= np.arange(1, len(stages) + 1)
     _require_enough(targets, frames.episode, stages)
     rounds = split_episodes(targets[:, -1], frames.episode, config.seed)
-    logits, far = np.zeros(targets.shape), np.zeros(len(targets))
+    logits, far, unlike = np.zeros(targets.shape), np.zeros(len(targets)), np.zeros(targets.shape)
     for number in range(rounds.max() + 1):
         say(f"round {number + 1} of {rounds.max() + 1}: {len(np.unique(frames.episode[rounds == number]))} episodes are held out")
         others = rounds != number
         weights = _fit(_rows(frames, others), targets[others], dataclasses.replace(config, seed=config.seed + number))
         logits[~others], far[~others] = weights.logits(frames.inputs[~others]), weights.distance(frames.inputs[~others])
+        unlike[~others] = _successes(_rows(frames, others), targets[others]).distance(frames.inputs[~others])
     calibration = np.stack([_calibrated(logits[:, k], targets[:, k]) for k in range(len(stages))])
     held_out = sigmoid(logits * calibration[:, 0] + calibration[:, 1])
-    known = SLACK * float(far[targets[:, 0]].max())
-    held_out[far > known] = 0.0
+    limit = np.array([SLACK * np.quantile(unlike[targets[:, k], k], ALIKE_SHARE) for k in range(len(stages))], np.float32)
+    held_out[unlike > limit] = 0.0
     say("training on all frames")
     weights = dataclasses.replace(_fit(frames, targets, config), calibration=calibration.astype(np.float32))
     thresholds = tuple(choose_threshold(held_out[:, k], targets[:, k], config.false_positives) for k in range(len(stages)))
     figures = {name: _figures(held_out[:, k], targets[:, k], rounds, config) for k, name in enumerate(stages)}
     about = {"frames": len(frames.stage), "episodes": len(np.unique(frames.episode)), "stages": figures}
-    return Trained(weights, thresholds, (float(np.median(far)), float(np.quantile(far, 0.99))), known, about, held_out)
+    alike = dataclasses.replace(_successes(frames, targets), limit=limit)
+    return Trained(weights, thresholds, (float(np.median(far)), float(np.quantile(far, 0.99))), alike, about, held_out)
+
+
+def _successes(frames: Frames, targets: np.ndarray) -> Alike:
+    """What the frames of each stage look like; its limits come from held-out ones."""
+    reached = [frames.inputs[targets[:, k]] for k in range(targets.shape[1])]
+    scale = np.stack([np.maximum(inputs.std(axis=0), _LEAST_STD * frames.scale) for inputs in reached])
+    return Alike(np.stack([inputs.mean(axis=0) for inputs in reached]), scale.astype(np.float32), np.full(len(reached), np.inf, np.float32))
 
 
 def _rows(frames: Frames, chosen: np.ndarray) -> Frames:
