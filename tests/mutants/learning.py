@@ -134,7 +134,8 @@ MUTANTS = [
     ),
     Mutant("explores_in_every_episode", "acting/actor.py", "not skilled or self._random", "True or self._random", (ACTOR,)),
     Mutant("does_not_explore_before_it_is_skilled", "acting/actor.py", "not skilled or self._random", "self._random", (ACTOR,)),
-    Mutant("imitation_never_fades", "off_policy/learner.py", "failing = 1.0 - self.episodes.alone_of_window", "failing = 1.0", (TRAINER,)),
+    Mutant("imitation_never_fades", "off_policy/learner.py", "return 1.0 - self.episodes.alone_of_window", "return 1.0", (TRAINER,)),
+    Mutant("bounds_never_go", "off_policy/learner.py", "self.imitation, self._failing**2)", "self.imitation, 1.0)", (TRAINER,)),
     Mutant(
         "the_newest_actor_is_judged",
         "agents/sac.py",

@@ -187,7 +187,9 @@ MUTANTS = [
         "score.value > progress.best and self.best is None",
         (CAMPAIGN,),
     ),
-    Mutant("an_asked_for_evaluation_stops_the_run", "runs/campaign.py", "if scheduled and self.rules", "if self.rules", (CAMPAIGN,)),
+    Mutant(
+        "an_asked_for_evaluation_stops_the_run", "runs/campaign.py", "elif asked.scheduled and self.rules", "elif self.rules", (CAMPAIGN,)
+    ),
     Mutant("the_latest_policy_is_judged_at_the_end", "runs/campaign.py", "chosen = self.best or latest", "chosen = latest", (CAMPAIGN,)),
     Mutant("a_resume_forgets_the_best", "runs/campaign.py", "if self.progress.best_step >= 0 and", "if False and", (CAMPAIGN,)),
 ]

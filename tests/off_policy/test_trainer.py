@@ -275,6 +275,23 @@ def test_demonstrations_are_imitated_less_the_better_the_policy_is(demos: Path, 
     folder.close()
 
 
+def test_bounds_go_as_the_policy_succeeds(demos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = replace(SMALL.agent, return_bound="while-failing")
+    folder = RunFolder.create(tmp_path / "run", "rlpd", SMALL, spec_for("reach"))
+    with Journal.create(tmp_path / "journal.db", folder.spec) as journal:
+        learner = Trainer(replace(SMALL, agent=agent), folder, folder.spec, [], Display("quiet"), InprocLink(journal)).learner
+    seen: list[Any] = []
+    monkeypatch.setattr(SAC, "update", lambda self, state, batch, moves: (seen.append(batch.bounds), (state, {}))[1])
+    step = replace(load_demos(demos, folder.spec)[0], terminated=True, intervened=False)
+    for first, success in ((0, False), (20, True)):
+        for number in range(first, first + 20):
+            learner.store(replace(step, episode=number, success=success), number)
+        learner.update()
+    assert np.isfinite(seen[0]).all(), "none of the last 20 episodes succeeded"
+    assert np.isneginf(seen[1]).all(), "all of them did"
+    folder.close()
+
+
 def test_critics_wait_for_episodes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run with one slow robot makes many learner steps before its first episodes have ended."""
     update, moved = SAC.update, []
