@@ -67,8 +67,9 @@ def test_what_no_success_looked_like_has_no_value() -> None:
     assert bounded.values(far)[0, 0] == 0.0 and bounded.values(far)[1, 0] == free[1]
 
 
-def test_what_only_failures_looked_like_has_no_value_either() -> None:
-    """Successes are near 0 in all inputs but the first, failures below: so above 0, says the network, is all the more a success."""
+def test_what_is_near_the_frames_but_like_no_success_has_no_value_either() -> None:
+    """Successes are near 0 in all inputs but the first, failures below: so above 0, says the network, is all the more a success, and a
+    bound around all frames that leaves room for the successes leaves room for this, too."""
     rng = np.random.default_rng(0)
     stage, episode = np.tile([1, 0, 0, 0], 50), np.repeat(np.arange(50), 4)
     inputs = rng.uniform(-1, 0, (200, 8)).astype(np.float32)
@@ -77,7 +78,7 @@ def test_what_only_failures_looked_like_has_no_value_either() -> None:
     trained = train(Frames(inputs, stage, episode, np.ones(8, np.float32)), ["success"], QUICK)
     spec = dataclasses.replace(SPEC, observation={"state": Entry((8,))})
     made = Classifier("seated", spec, ("success",), trained.thresholds, trained.weights, alike=trained.alike)
-    seated, elsewhere = np.array([2.0] + [0.0] * 7, np.float32), np.array([2.0] + [0.4] * 7, np.float32)
+    seated, elsewhere = np.array([2.0] + [0.0] * 7, np.float32), np.array([1.8] + [0.05] * 7, np.float32)
     values = made.values({"state": np.stack([seated, elsewhere])})[:, 0]
     assert made.changed(alike=None).values({"state": elsewhere[None]})[0, 0] > trained.thresholds[0], "the network alone would pay"
     assert values[0] > trained.thresholds[0] and values[1] == 0.0
