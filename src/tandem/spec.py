@@ -57,6 +57,8 @@ class Entry:
     """Of features: the name and the hash of the encoder that made them. Features of another encoder mean something else."""
     picture: tuple[int, ...] = ()
     """Of features: the shape of the image that they were made from."""
+    in_place_of: str = ""
+    """Of a privileged entry: critics that see the state get it in the place of this one, which says the same in a worse way."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self.role or _usual_role(self.shape, self.dtype))
@@ -66,6 +68,8 @@ class Entry:
             raise ConfigError(f"an image is (height, width, channels) uint8, got an entry of shape {self.shape} {self.dtype}")
         if self.role == "features" and (self.dtype != "int8" or len(self.shape) != 3 or not self.encoder or len(self.picture) != 3):
             raise ConfigError(f"features are (height, width, channels) int8 with an encoder and a picture, got {self.shape} {self.dtype}")
+        if self.in_place_of and self.role != "privileged":
+            raise ConfigError(f"only a privileged entry stands in the place of another for critics, got role '{self.role}'")
 
     @property
     def size(self) -> int:
@@ -296,6 +300,7 @@ def _entry_from_json(data: Mapping[str, Any]) -> Entry:
         high=_bounds_from_json(data.get("high")),
         encoder=str(data.get("encoder", "")),
         picture=tuple(int(n) for n in data.get("picture", ())),
+        in_place_of=str(data.get("in_place_of", "")),
     )
 
 
@@ -344,6 +349,8 @@ def _entry_numbers(entry: Entry) -> dict[str, Any]:
         numbers["offset"] = _rounded(entry.offsets())
     if entry.encoder:
         numbers |= {"encoder": entry.encoder, "picture": list(entry.picture)}
+    if entry.in_place_of:
+        numbers["in_place_of"] = entry.in_place_of
     return numbers
 
 

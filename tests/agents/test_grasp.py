@@ -231,3 +231,66 @@ def test_a_clone_chooses_what_was_shown_and_values_it_by_what_followed() -> None
     started = with_policy(HYBRID, HYBRID.init(5), HYBRID.policy_parameters(HYBRID.init(5)) | parameters)
     assert started.grasp is not None
     np.testing.assert_allclose(values(started.grasp.target, s).mean(axis=0), values_of, atol=1e-5)
+
+
+# ---- a pupil, where the members see what no policy does
+
+KNOWING = dataclasses.replace(GRASP, pupil_sees=3)
+
+
+def log_shares(x: np.ndarray) -> np.ndarray:
+    largest = x.max(axis=1, keepdims=True)
+    return x - largest - np.log(np.exp(x - largest).sum(axis=1, keepdims=True))
+
+
+def test_a_pupil_learns_what_the_members_say_of_all_choices_and_they_do_not_notice() -> None:
+    batch, alone, both = first(hybrid_batch()), GRASP.init(jax.random.PRNGKey(0)), KNOWING.init(jax.random.PRNGKey(0))
+    seen = batch.observations[:, :3]
+    assert both.pupil is not None and alone.pupil is None
+    wanted = log_shares(values(both.members, batch.observations).mean(axis=0) / 0.02)  # a tenth of the margin, which is 0.2
+    expected = (np.exp(wanted) * (wanted - log_shares(values(both.pupil.table, seen)[0] / 0.02))).sum(axis=1).mean()
+    after, info, _ = UPDATE(both, batch, jnp.asarray(seen))
+    np.testing.assert_allclose(info["grasp_critic/pupil_loss"], expected, rtol=1e-3)
+    plain, _, _ = jax.jit(GRASP.update)(alone, batch)
+    for one, other in zip(jax.tree.leaves((after.members, after.target)), jax.tree.leaves((plain.members, plain.target)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+    learned = after
+    for _ in range(600):
+        learned, info, _ = UPDATE(learned, batch, jnp.asarray(seen))
+    assert float(info["grasp_critic/pupil_loss"]) < 0.3 * expected and float(info["grasp_critic/pupil_agrees"]) > 0.8
+    # the newest explores, its average is judged; both are the pupil's
+    assert learned.pupil is not None
+    assert KNOWING.acting(learned, newest=True) is learned.pupil.table and KNOWING.acting(learned, newest=False) is learned.pupil.average
+    assert KNOWING.parameters(KNOWING.acting(learned, newest=True))["grasp/head/bias"].shape == (1, 3)
+
+
+UPDATE = jax.jit(KNOWING.update)
+
+
+def test_a_nan_leaves_the_pupil_as_it_was() -> None:
+    batch, state = first(hybrid_batch()), KNOWING.init(jax.random.PRNGKey(0))
+    after, _, finite = KNOWING.update(
+        state, batch._replace(rewards=np.full(32, np.nan, np.float32)), jnp.asarray(batch.observations[:, :3])
+    )
+    assert not finite
+    for one, other in zip(jax.tree.leaves(after.pupil), jax.tree.leaves(state.pupil), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_clone_brings_its_pupil_and_the_teachers_of_it() -> None:
+    random = np.random.default_rng(0)
+    s = random.standard_normal((600, 5)).astype(np.float32)
+    shown = (s[:, 0] > 0).astype(np.float32)
+    demos = Batch(
+        s, np.stack([s[:, 1], s[:, 2], shown], axis=1), np.zeros(600, np.float32), np.ones(600, np.float32), s,
+        bounds=np.full(600, 0.7, np.float32), switches=np.zeros(600, np.float32), switches_ahead=np.zeros(600, np.float32),
+    )  # fmt: skip
+    parameters = KNOWING.cloned(demos, 1500, 0, s[:, :3])
+    started = KNOWING.from_parameters(KNOWING.init(jax.random.PRNGKey(5)), parameters)
+    assert started.pupil is not None
+    for table, sees in ((started.members, s), (started.target, s), (started.pupil.table, s[:, :3]), (started.pupil.average, s[:, :3])):
+        assert np.mean(values(table, sees).mean(axis=0).argmax(axis=1) == shown) > 0.95
+    # a policy of a run has no teachers: then they stay as they are
+    acting = {name: array for name, array in parameters.items() if "teachers" not in name}
+    kept = KNOWING.init(jax.random.PRNGKey(5))
+    np.testing.assert_array_equal(KNOWING.from_parameters(kept, acting).members.head.bias, kept.members.head.bias)

@@ -1,6 +1,7 @@
 """SAC with cameras: who trains the heads, who sees through them, and that NumPy acts the same."""
 
 import dataclasses
+import json
 
 import equinox as eqx
 import jax
@@ -10,7 +11,7 @@ import pytest
 from tandem.agents.sac import SAC, SACState
 from tandem.agents.sac_config import SACConfig
 from tandem.agents.sac_start import agent_for, with_policy
-from tandem.errors import FileUnreadable, SpecMismatch
+from tandem.errors import ConfigError, FileUnreadable, SpecMismatch
 from tandem.layouts import Layout
 from tandem.networks.encoders import FEATURE_SCALE
 from tandem.networks.heads import SUMS, UNITS, Seeing, SpatialHead, shifted
@@ -273,3 +274,59 @@ def test_pictures_are_shifted_each_on_its_own_and_never_invented() -> None:
     grey = np.full((2, 4, 16, 24, 3), 7, np.int8)
     same = shifted(pictures(0, 4)._replace(raw={"eye": grey}, next_raw={"eye": grey}), jax.random.PRNGKey(1))
     assert (np.asarray(same.raw["eye"]) == 7).all(), "the edge is repeated"
+
+
+def test_critics_do_not_get_what_the_state_stands_in_the_place_of_and_the_policy_does() -> None:
+    """Two ways to say where the tool is, told apart, say which demonstration it is: critics would learn by heart how each one ended."""
+    same = Entry((2,), role="privileged", in_place_of="pose")
+    spec = dataclasses.replace(
+        KNOWN,
+        observation={**KNOWN.observation, "pose": Entry((2,)), "ball": same, "other": Entry((1,))},
+        action=(Continuous("arm", 2), Discrete("gripper", ("close", "hold", "open"))),
+    )
+    agent, drawn = agent_for(SACConfig(hidden=(8, 8), critic_sees="state"), spec), informed(0)
+    assert agent.replaced == (1, 2)  # entries are in the order of their names: other, pose
+    before, last = agent.init(0), jax.tree.map(lambda array: array[-1], with_choices(drawn))
+    elsewhere = last._replace(observations=last.observations + np.array([0, 1, 1, 0, 0], np.float32))
+    knowing = last._replace(observations=last.observations + np.array([0, 0, 0, 1, 1], np.float32))
+    q, q_elsewhere, q_knowing = (float(agent.values(before, of)["critic/predicted_qs"]) for of in (last, elsewhere, knowing))
+    assert q == q_elsewhere != q_knowing
+    grasp, elsewhere_grasp = (jax.jit(agent._update_grasp)(agent.copy(before), of)[1] for of in (last, elsewhere))
+    assert float(grasp["grasp_critic/predicted_grasp_qs"]) == float(elsewhere_grasp["grasp_critic/predicted_grasp_qs"])
+    assert float(grasp["grasp_critic/pupil_loss"]) != float(elsewhere_grasp["grasp_critic/pupil_loss"])
+    trained, _ = agent.update(agent.copy(before), with_choices(drawn))
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(trained))
+
+
+# ---- eyes that learn to say the state
+
+
+def test_the_state_loss_teaches_the_eyes_and_no_policy_carries_the_read_out() -> None:
+    plain = agent_for(SACConfig(hidden=(8, 8), critic_sees="state"), KNOWN)
+    telling = agent_for(SACConfig(hidden=(8, 8), critic_sees="state", state_loss=0.5), KNOWN)
+    before, drawn = telling.init(0), informed(0)
+    assert isinstance(before.actor, Seeing) and before.actor.read_out is not None and not np.asarray(before.actor.read_out.weight).any()
+    last = jax.tree.map(lambda array: array[-1], drawn)
+    state_of = last.observations[:, 3:]
+    _, info = jax.jit(telling.update_actor)(telling.copy(before), last)
+    assert float(info["actor/state_loss"]) == pytest.approx(float((state_of**2).mean()), rel=1e-5)  # it says 0 at first
+    _, without = jax.jit(plain.update_actor)(plain.init(0), last)
+    more = 0.5 * float((state_of**2).mean())
+    assert float(info["actor/actor_loss"]) == pytest.approx(float(without["actor/actor_loss"]) + more, rel=1e-4)
+    learned = before
+    for _ in range(400):
+        learned, info = jax.jit(telling.update_actor)(learned, last)
+    assert float(info["actor/state_loss"]) < 0.2 * float((state_of**2).mean())
+    assert telling.exploring_parameters(learned).keys() == plain.exploring_parameters(plain.init(0)).keys()
+
+
+def test_the_state_loss_is_refused_where_nobody_knows_the_state() -> None:
+    with pytest.raises(ConfigError, match=r"state_loss 1 takes --critic-sees state"):
+        SACConfig(state_loss=1.0)
+
+
+def test_only_the_state_stands_in_the_place_of_an_entry_and_a_file_says_so() -> None:
+    with pytest.raises(ConfigError, match="only a privileged entry stands in the place of another"):
+        Entry((3,), in_place_of="pose")
+    known = dataclasses.replace(KNOWN, observation={**KNOWN.observation, "ball": Entry((2,), role="privileged", in_place_of="pose")})
+    assert Spec.from_json(json.loads(json.dumps(known.to_json()))) == known and known.hash != KNOWN.hash

@@ -375,6 +375,21 @@ def test_a_gripper_is_learned_from_pictures_too(tmp_path: Path) -> None:
     env.close()
 
 
+def test_a_run_with_cameras_and_a_gripper_starts_from_a_clone(tmp_path: Path) -> None:
+    """The clone's choices come from the pictures, through the heads that the clone's arm has learned."""
+    env = make_env(GRASP_TASK)
+    demos = record_demos(env, GraspExpert(0), 3, tmp_path / "demos", seed=0)
+    env.close()
+    agent = dataclasses.replace(SMALL.agent, critic_sees="state", return_bound="all")
+    config = dataclasses.replace(SMALL, task=GRASP_TASK, agent=agent, demos=(demos,), clone_steps=400, max_steps=1)
+    train(config, tmp_path / "run", quiet())  # one learner step moves it hardly at all
+    with Journal.open(demos) as journal:
+        steps = [step for _, step in journal.read()]
+    shown = {name: np.stack([step.observation[name] for step in steps]) for name in GRASPING.observation}
+    chosen, wanted = act_with(*load_policy(tmp_path / "run", "latest"))(shown)[:, 3], np.stack([step.action for step in steps])[:, 3]
+    assert {0.0, 1.0} == set(wanted.tolist()) and np.mean(chosen == wanted) > 0.8
+
+
 # ---- what is refused
 
 

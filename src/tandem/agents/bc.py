@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tandem.networks.heads import Seeing
 
 Seen = Any
-"""Observations `(N, D)`; with cameras also their features by name."""
+"""Observations `(N, D)`; with cameras also their features by name, and with eyes that learn to say the state also that."""
 
 
 @dataclass(frozen=True)
@@ -133,15 +133,17 @@ def _new_clone(
     observations: np.ndarray,
     actions: np.ndarray,
     features: Mapping[str, np.ndarray] | None,
+    state: np.ndarray | None = None,
 ) -> TanhGaussian | Seeing:
     if not features:
         return with_std(new_actor(network, key, observations.shape[1], actions.shape[1]), config.std)
-    from tandem.networks.heads import UNITS, Seeing, head_input, new_heads  # only those with cameras need it
+    from tandem.networks.heads import UNITS, Seeing, head_input, new_heads, new_read_out  # only those with cameras need it
 
     seen = observations.shape[1] + UNITS * len(features)
     cameras = tuple((name, head_input(features[name].shape[1:], network.camera_head)) for name in sorted(features))
     heads = new_heads(jax.random.fold_in(key, 1), cameras)
-    return Seeing(heads, with_std(new_actor(network, key, seen, actions.shape[1]), config.std))
+    read_out = None if state is None else new_read_out(key, seen, state.shape[1])
+    return Seeing(heads, with_std(new_actor(network, key, seen, actions.shape[1]), config.std), read_out)
 
 
 CLONE_RATE = 1e-3
@@ -157,13 +159,18 @@ def start_as_clone(
     steps: int,
     seed: int,
     features: Mapping[str, np.ndarray] | None = None,
+    state: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """The parameters of an actor after so many updates on all demonstrations, for SAC to start from; nothing is held out."""
+    """The parameters of an actor after so many updates on all demonstrations, for SAC to start from; nothing is held out.
+
+    With the `state` that a simulation knows, `(N, ...)`, its eyes learn to say that too (`SACConfig.state_loss`).
+    """
     config = BCConfig(learning_rate=CLONE_RATE, eval_period=BLOCK)
     key, actor_key = jax.random.split(jax.random.PRNGKey(seed))
-    actor = _new_clone(config, network, actor_key, observations, actions, features)
+    actor = _new_clone(config, network, actor_key, observations, actions, features, state)
     flat = jnp.asarray(observations)
-    seen = (flat, {name: jnp.asarray(values) for name, values in features.items()}) if features else flat
+    told = () if state is None else (jnp.asarray(state),)
+    seen = (flat, {name: jnp.asarray(values) for name, values in features.items()}, *told) if features else flat
     optimiser_state, data = Adam(config.learning_rate).init(actor), (seen, jnp.asarray(actions))
     for _ in range(0, steps, BLOCK):
         key, batches_key = jax.random.split(key)
@@ -187,8 +194,11 @@ def with_std(actor: TanhGaussian, std: float) -> TanhGaussian:
 
 
 def _loss(actor: TanhGaussian | Seeing, seen: Seen, actions: Array) -> Array:
-    modes = actor.mode(seen) if isinstance(actor, TanhGaussian) else actor.values.mode(actor.see(*seen))
-    return cloning_mse(modes, actions)
+    if isinstance(actor, TanhGaussian):
+        return cloning_mse(actor.mode(seen), actions)
+    vector, features, *state = seen
+    numbers = actor.see(vector, features)
+    return cloning_mse(actor.values.mode(numbers), actions) + sum(actor.misread(numbers, told) for told in state)
 
 
 def _log_std(actor: TanhGaussian | Seeing) -> Any:

@@ -85,6 +85,8 @@ class SAC:
     """Name and number of features of each camera; their shape where their places count."""
     privileged: int = 0
     """Numbers of the observation, the last ones, that the critics see in the place of the cameras and the policy never does."""
+    replaced: tuple[int, ...] = ()
+    """Columns of the observation that those stand in the place of (`Entry.in_place_of`): the policy sees them, and critics do not."""
     anchor: Anchor | None = None
     """Imitates people where they are consistent; None: `imitation` decides."""
 
@@ -97,7 +99,8 @@ class SAC:
         """Networks before the first update, from the seed alone."""
         config = self.config
         key, actor_key, critic_key = jax.random.split(jax.random.PRNGKey(seed), 3)
-        actor, critic = new_networks(config, actor_key, critic_key, self.observation_dim, self.action_dim, self.cameras, self.privileged)
+        more = self.privileged, len(self.replaced)
+        actor, critic = new_networks(config, actor_key, critic_key, self.observation_dim, self.action_dim, self.cameras, *more)
         temperature = raw_of_positive(config.temperature_init)
         return SACState(
             actor,
@@ -135,7 +138,8 @@ class SAC:
     @partial(jax.jit, static_argnames="self")
     def values(self, state: SACState, batch: Batch) -> Info:
         """How this state values the actions of a batch `(batch_size, ...)`, and its temperature. Nothing is learned; no dropout."""
-        qs = state.critic(_pairs(state.critic.see(jnp.asarray(batch.observations), batch.raw), self._arm(batch.actions)))
+        s = self.known_to_critics(batch.observations)
+        qs = state.critic(_pairs(state.critic.see(s, batch.raw), self._arm(batch.actions)))
         return {
             "critic/predicted_qs": qs.mean(),
             "critic/q_max": jnp.abs(qs).max(),
@@ -150,7 +154,7 @@ class SAC:
         next_a, next_log_pi = network_of(state.actor).sample(
             self._before_policy(state.actor, state.critic, next_s, batch.next_raw), action_key
         )
-        next_s = state.critic.see(next_s, batch.next_raw)
+        s, next_s = self.known_to_critics(s), state.critic.see(self.known_to_critics(next_s), batch.next_raw)
         target_critic = state.target_critic
         if config.critic_subsample_size is not None:
             target_critic = target_critic.subset(random_subset(subset_key, config.critic_subsample_size, config.critic_ensemble_size))
@@ -188,20 +192,31 @@ class SAC:
         }
 
     def _update_grasp(self, state: SACState, batch: Batch) -> tuple[SACState, Info]:
-        """The grasp critic, on the same batch. It sees what the policy sees, through heads that it does not train."""
+        """The grasp critic, on the same batch. What acts sees what the policy sees, through heads that it does not train."""
         if self.grasp is None or state.grasp is None:
             return state, {}
         s, next_s = jnp.asarray(batch.observations), jnp.asarray(batch.next_observations)
         seen = self._before_policy(state.actor, state.critic, s, batch.raw)
-        next_seen = self._before_policy(state.actor, state.critic, next_s, batch.next_raw)
-        grasp, info, finite = self.grasp.update(state.grasp, batch._replace(observations=seen, next_observations=next_seen))
+        known = (
+            (self.known_to_critics(s), self.known_to_critics(next_s))
+            if self.privileged
+            else (seen, state.critic.see(next_s, batch.next_raw))
+        )
+        batch = batch._replace(observations=known[0], next_observations=known[1])
+        grasp, info, finite = self.grasp.update(state.grasp, batch, seen)
         return state._replace(grasp=grasp, dropped_updates=state.dropped_updates + ~finite), info
 
     def _blamed(self, state: SACState, blamed: Blamed) -> Array:
         s = jnp.asarray(blamed.observations)
         before_policy = self._before_policy(state.actor, state.critic, s, blamed.raw)
         own = network_of(state.actor).mode(before_policy)
-        return lost(self.config, blamed, state.target_critic, state.critic.see(s, blamed.raw), own, self._arm(blamed.actions))
+        of_critics = state.critic.see(self.known_to_critics(s), blamed.raw)
+        return lost(self.config, blamed, state.target_critic, of_critics, own, self._arm(blamed.actions))
+
+    def known_to_critics(self, vector: Any) -> Array:
+        """The numbers that critics know."""
+        vector = jnp.asarray(vector)
+        return jnp.delete(vector, np.array(self.replaced), axis=1, assume_unique_indices=True) if self.replaced else vector
 
     def _before_policy(
         self, actor: TanhGaussian | Seeing, critic: Ensemble | Seeing, vector: Array, features: Mapping[str, Array]
@@ -220,12 +235,17 @@ class SAC:
         """The policy towards actions of high mean value, towards what a person showed, and towards high entropy."""
         key, action_key, critic_key = jax.random.split(state.key, 3)
         vector, alpha = jnp.asarray(batch.observations), positive(state.temperature)
-        of_critics, s = state.critic.see(vector, batch.raw), self._before_policy(state.actor, state.critic, vector, batch.raw)
+        of_critics = state.critic.see(self.known_to_critics(vector), batch.raw)
+        s = self._before_policy(state.actor, state.critic, vector, batch.raw)
 
         def loss(actor: TanhGaussian | Seeing) -> tuple[Array, Info]:
-            a, log_pi = network_of(actor).sample(self._before_policy(actor, state.critic, vector, batch.raw), action_key)
+            seen = self._before_policy(actor, state.critic, vector, batch.raw)
+            a, log_pi = network_of(actor).sample(seen, action_key)
             qs = state.critic(_pairs(of_critics, a), critic_key)
             value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": -log_pi.mean()}
+            if self.config.state_loss and not isinstance(actor, TanhGaussian):
+                info["actor/state_loss"] = actor.misread(seen, vector[:, self.observation_dim :])
+                value += self.config.state_loss * info["actor/state_loss"]
             if batch.imitation is not None:
                 if self.config.entropy_of == "own":
                     info["actor/entropy"] = own_entropy(log_pi, jnp.asarray(batch.imitation))
@@ -283,7 +303,7 @@ class SAC:
         """The target networks are a moving average of the newest."""
         if self.grasp is None or state.grasp is None:
             return {}
-        return self.grasp.parameters(state.grasp.members if newest else state.grasp.target)
+        return self.grasp.parameters(self.grasp.acting(state.grasp, newest))
 
     def end(self) -> None:
         """Nothing will be learned any more: processes that compute a part of each update may go; here there are none."""

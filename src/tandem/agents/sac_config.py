@@ -34,6 +34,9 @@ class SACConfig:
     critic_sees: Literal["policy", "state"] = "policy"
     """What the critics look at where a task has cameras. policy: what the policy looks at. state: no camera, but the numbers that only
     a simulation knows (entries of the role `privileged`); the policy then learns its own eyes (docs/pixels.md; not in hil-serl)."""
+    state_loss: float = 0.0
+    """With `critic_sees` state: weight of a second task for the policy's eyes, to say these numbers from what they see. It teaches them
+    where things are long before the critics know what that is worth (not in hil-serl)."""
     camera_head: Literal["dense", "spatial"] = "dense"
     """What is learned of a camera's features: dense (one layer on all of them), or spatial (hil-serl's spatial embeddings: eight learned
     sums over all places of each channel, then one layer). Heads that get pictures (`--encoder end-to-end`) are convolutional."""
@@ -113,6 +116,7 @@ class SACConfig:
             ("learning_rate", 0.0, np.inf),
             ("weight_decay", 0.0, np.inf),
             ("imitation", 0.0, np.inf),
+            ("state_loss", 0.0, np.inf),
             ("imitation_steps", 1, np.inf),
             ("blame_size", 0.0, np.inf),
             ("blame_steps", 2, np.inf),
@@ -133,6 +137,8 @@ class SACConfig:
             raise ConfigError(f"activation must be one of {', '.join(ACTIVATIONS)}, got '{self.activation}'")
         if self.anchor and not self.imitation:
             raise ConfigError("anchor is on, but imitation is 0: nobody would be imitated. Set imitation to 1, or anchor to False.")
+        if self.state_loss and not self.critics_know_more:
+            raise ConfigError(f"state_loss {self.state_loss:g} takes --critic-sees state: no other run knows what the cameras should say")
 
     @property
     def critics_know_more(self) -> bool:

@@ -15,19 +15,28 @@ if TYPE_CHECKING:
 
 
 def new_networks(
-    config: SACConfig, actor_key: Array, critic_key: Array, observation_dim: int, action_dim: int, cameras: Cameras, privileged: int = 0
+    config: SACConfig,
+    actor_key: Array,
+    critic_key: Array,
+    observation_dim: int,
+    action_dim: int,
+    cameras: Cameras,
+    privileged: int = 0,
+    replaced: int = 0,
 ) -> tuple[TanhGaussian | Seeing, Ensemble | Seeing]:
     """Actor and critics. With cameras the critics hold the heads, and the actor sees through them too; critics that look at `privileged`
-    numbers instead leave the heads to the actor."""
+    numbers instead, which take the place of `replaced` others, leave the heads to the actor."""
     seen = seen_numbers(observation_dim, cameras)
     actor = new_actor(config, actor_key, seen, action_dim)
-    critics = _new_critics(config, critic_key, (observation_dim + privileged if privileged else seen) + action_dim)
+    critics = _new_critics(config, critic_key, (observation_dim + privileged - replaced if privileged else seen) + action_dim)
     if not cameras:
         return actor, critics
-    from tandem.networks.heads import Seeing, new_heads  # only those with cameras need it
+    from tandem.networks.heads import Seeing, new_heads, new_read_out  # only those with cameras need it
 
     heads = new_heads(jax.random.fold_in(critic_key, 1), cameras)
-    return (Seeing(heads, actor), critics) if privileged else (actor, Seeing(heads, critics))
+    if not privileged:
+        return actor, Seeing(heads, critics)
+    return Seeing(heads, actor, new_read_out(actor_key, seen, privileged) if config.state_loss else None), critics
 
 
 def seen_numbers(observation_dim: int, cameras: Cameras) -> int:

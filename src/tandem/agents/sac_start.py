@@ -41,15 +41,18 @@ def agent_for(config: SACConfig, spec: Spec) -> SAC:
         cameras = tuple((name, head_input(shape, config.camera_head)) for name, shape in seen.items())
     seen_by_all, axes = seen_numbers(numbers, cameras), spec.action_dim - int(layout.is_discrete.sum())
     anchor = _anchor(config, seen_by_all, axes) if config.anchor else None
+    replaced = tuple(Layout(spec).columns([entry.in_place_of for entry in spec.observation.values() if entry.in_place_of]).tolist())
+    agent = SAC(config, numbers, axes, _range(config, spec), None, cameras, privileged, replaced, anchor)
     if layout.all_continuous:
-        return SAC(config, numbers, axes, _range(config, spec), cameras=cameras, privileged=privileged, anchor=anchor)
+        return agent
     from tandem.agents.grasp import GraspCritic
 
     columns = tuple(np.flatnonzero(layout.is_discrete).tolist())
     sizes = tuple(int(layout.high[column]) + 1 for column in columns)
     rest = int(np.ravel_multi_index(tuple(layout.rest[list(columns)].astype(int)), sizes))
-    grasp = GraspCritic(config, seen_by_all, columns, sizes, rest, spec.return_range)
-    return SAC(config, numbers, axes, _range(config, spec), grasp, cameras, privileged, anchor)
+    critics_see, pupil_sees = (numbers + privileged - len(replaced), seen_by_all) if privileged else (seen_by_all, 0)
+    grasp = GraspCritic(config, critics_see, columns, sizes, rest, spec.return_range, pupil_sees)
+    return dataclasses.replace(agent, grasp=grasp)
 
 
 def _anchor(config: SACConfig, observation_dim: int, axes: int) -> Anchor:

@@ -132,9 +132,11 @@ class Seeing(eqx.Module):
 
     heads: dict[str, AnyHead]
     values: Any
+    read_out: Dense | None
+    """What a simulation knows of the state, read linearly from what is seen; while learning only, and no part of a policy."""
 
-    def __init__(self, heads: dict[str, AnyHead], values: Any):
-        self.heads, self.values = heads, values
+    def __init__(self, heads: dict[str, AnyHead], values: Any, read_out: Dense | None = None):
+        self.heads, self.values, self.read_out = heads, values, read_out
 
     def with_values(self, values: Any) -> Seeing:
         """Another network with the same eyes."""
@@ -144,8 +146,17 @@ class Seeing(eqx.Module):
         """The vector with what the heads say, cameras in the order of their names: `(batch, D + UNITS * cameras)`."""
         return jnp.concatenate([vector, *(self.heads[name](features[name]) for name in sorted(self.heads))], axis=1)
 
+    def misread(self, seen: Array, state: Array) -> Array:
+        """Mean squared error of the read-out; its gradient teaches the heads to see what decides."""
+        return jnp.zeros(()) if self.read_out is None else jnp.mean((self.read_out(seen) - state) ** 2)
+
     def __call__(self, x: Array, key: Array | None = None) -> Array:
         return self.values(x, key)
+
+
+def new_read_out(key: Array, seen: int, state: int) -> Dense:
+    """All zero: it learns to read the heads before it moves them, be they random or a clone's."""
+    return jax.tree.map(jnp.zeros_like, Dense(key, seen, state))
 
 
 def head_input(shape: tuple[int, ...], kind: Literal["dense", "spatial"] = "dense") -> int | tuple[int, int, int]:

@@ -159,8 +159,11 @@ def _without_returns(observations: np.ndarray, actions: np.ndarray) -> Batch:
 def clone_to_start_from(config: TrainConfig, agent: SAC, demos: Replay) -> PolicySnapshot:
     """A policy that imitates the demonstrations, for RLPD to start from."""
     batch, axes = demos.rows(np.arange(len(demos))), ~ActionLayout.of(demos.spec).is_discrete
-    seen = batch.observations[:, : agent.observation_dim]
-    parameters = start_as_clone(config.agent, seen, batch.actions[:, axes], config.clone_steps, config.seed, batch.raw)
-    if agent.grasp is not None:
-        parameters |= agent.grasp.cloned(batch, config.clone_steps, config.seed)
+    known = batch.observations[:, : agent.observation_dim]
+    state = batch.observations[:, agent.observation_dim :] if config.agent.state_loss else None
+    parameters = start_as_clone(config.agent, known, batch.actions[:, axes], config.clone_steps, config.seed, batch.raw, state)
+    if agent.grasp is not None:  # what acts sees through the heads that the arm's clone has learned
+        seen = NumpyHeads(parameters)(known, batch.raw) if batch.raw else known
+        batch = batch._replace(observations=np.asarray(agent.known_to_critics(batch.observations)) if agent.privileged else seen)
+        parameters |= agent.grasp.cloned(batch, config.clone_steps, config.seed, seen)
     return PolicySnapshot(0, 0, parameters)

@@ -194,7 +194,7 @@ def gear_pick() -> TrainConfig:
 def gear_pick_pixels() -> TrainConfig:
     """`losable` by eye, with critics that see the state: so the bounds and the clone that the job needs do no harm (`by_eye`)."""
     config = gear_pick()
-    agent = dataclasses.replace(config.agent, critic_sees="state")
+    agent = dataclasses.replace(config.agent, critic_sees="state", state_loss=1.0)
     return dataclasses.replace(config, agent=agent, eval_period=2000, eval_episodes=50, max_minutes=55)
 
 

@@ -68,7 +68,8 @@ class GearPickPixels(Task):
                 meaning="tool about the board's nominal seat, in the base's axes: x, y, z, rotation vector",
             ),
             **{name: known[name] for name in _OWN},
-            "measured_pose": dataclasses.replace(known["tcp_pose"], role="privileged"),
+            "measured_pose": dataclasses.replace(known["tcp_pose"], role="privileged", in_place_of="tcp_pose"),
+            "measured_place": dataclasses.replace(known["tcp_place"], role="privileged", in_place_of="tcp_place"),
             "measured_yaw": Entry((1,), unit="rad", scale=0.1, role="privileged", meaning="of the measured seat in the base's axes"),
             **{name: dataclasses.replace(known[name], role="privileged") for name in _TAUGHT},
         }  # fmt: skip
@@ -105,6 +106,7 @@ class GearPickPixels(Task):
             **self._cameras.pictures(rows),
             **{name: own[name] for name in ("tcp_pose", *_OWN)},
             "measured_pose": measured.astype(np.float32),
+            "measured_place": measured[:, :3].astype(np.float32),
             "measured_yaw": yaw.astype(np.float32),
             **{name: taught[name] for name in _TAUGHT},
         }
