@@ -16,6 +16,7 @@ from tandem.envs.gripper import MODES, Mode
 from tandem.envs.registry import TASKS, make_batch, make_env
 from tandem.envs.task import ALL
 from tandem.layouts import ActionLayout
+from tandem.on_policy.presets import PRESETS
 
 OPEN = np.array([0, 0, 0, 0, 0, 0, 1.0])
 
@@ -154,13 +155,14 @@ def test_the_corrector_needs_no_memory_to_lift_the_gear() -> None:
     assert info["success"][0] and far[0] > 0.15 and far[-1] < 0.02
 
 
-@pytest.mark.parametrize("goal", ["assembly", "lift"])
-def test_every_step_costs_what_is_left_and_losing_the_gear_costs_all_of_it(goal) -> None:
+@pytest.mark.parametrize(("goal", "discount"), [("assembly", 0.99), ("lift", 0.98)])
+def test_every_step_costs_what_is_left_and_losing_the_gear_costs_all_of_it(goal, discount: float) -> None:
     env, task = started(goal=goal, reward="dense")
-    weights = DENSE[goal]
+    weights, loss = DENSE[goal], LOST[goal]
     low, high = task.spec.return_range or (0, 0)
-    assert low == pytest.approx(-task.spec.max_episode_steps * sum(weights.values()) - LOST) and high == 1.0
-    assert sum(weights.values()) / (1 - 0.99) - 1e-9 <= LOST, "giving up must not be the cheapest way out"
+    assert low == pytest.approx(-task.spec.max_episode_steps * sum(weights.values()) - loss) and high == 1.0
+    assert sum(weights.values()) / (1 - discount) - 1e-9 <= loss, "giving up must not be the cheapest way out"
+    assert goal != "lift" or PRESETS["gear_lift"]().agent.gamma <= discount, "nor for PPO, which looks less far ahead"
     random = np.random.default_rng(0)
     for _ in range(10):
         _, reward, terminated, _, info = env.step(random.uniform(-1, 1, (2, 7)))
@@ -170,7 +172,22 @@ def test_every_step_costs_what_is_left_and_losing_the_gear_costs_all_of_it(goal)
     near = task.judge(ALL).terms
     put(env, -0.15, 0.25, TABLE)
     lost = task.judge(ALL)
-    assert lost.terminated.all() and np.allclose(lost.terms["lost"], -LOST) and (lost.terms["reach"] < near["reach"]).all()
+    assert lost.terminated.all() and np.allclose(lost.terms["lost"], -loss) and (lost.terms["reach"] < near["reach"]).all()
+
+
+def test_raising_the_gear_pays_more_at_once_than_moving_away_from_it_costs() -> None:
+    """A hand that does not hold the gear well pays `reach` for going up, and one that does is paid by `lift`: that must be more."""
+    env, task = started(goal="lift", reward="dense")
+
+    def cost(height: float) -> float:
+        put(env, -0.15, 0.0, TABLE + height)
+        return float(task.judge(ALL).terms["lift"][0])
+
+    heights = [0.0, 0.003, 0.01, 0.03, 0.06, 0.095]
+    lift = [cost(height) for height in heights]
+    slopes = np.diff(lift) / np.diff(heights)
+    assert (slopes > 0).all() and slopes[0] > 1.5 * DENSE["lift"]["reach"] * 0.5 / 0.015, "and it is never flat"
+    assert lift[0] == pytest.approx(-DENSE["lift"]["lift"])
 
 
 def test_a_dense_reward_changes_nothing_but_the_reward() -> None:

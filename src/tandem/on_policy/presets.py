@@ -111,9 +111,11 @@ def gear_assembly() -> OnPolicyConfig:
 def gear_lift() -> OnPolicyConfig:
     """The gear assembly's settings for a task without easier starts: the dense reward alone leads to the gear, to a grasp and up.
 
-    A choice that is drawn at every step opens the hand again and again. So the entropy of a policy is not rewarded here either.
+    That is a long way from where it begins, so an iteration may change the policy more than usual (`desired_kl`), and its noise is larger.
+    A choice that is drawn at every step opens the hand again and again; so the entropy of a policy is not rewarded here either.
     """
-    return dataclasses.replace(gear_assembly(), practice=Practice())
+    config = gear_assembly()
+    return dataclasses.replace(config, agent=dataclasses.replace(config.agent, desired_kl=0.03, init_std=0.6), practice=Practice())
 
 
 def recall() -> OnPolicyConfig:
