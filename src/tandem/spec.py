@@ -57,8 +57,8 @@ class Entry:
     """Of features: the name and the hash of the encoder that made them. Features of another encoder mean something else."""
     picture: tuple[int, ...] = ()
     """Of features: the shape of the image that they were made from."""
-    in_place_of: str = ""
-    """Of a privileged entry: critics that see the state get it in the place of this one, which says the same in a worse way."""
+    in_place_of: tuple[str, ...] = ()
+    """Of a privileged entry: critics that see the state get it in the place of these, which say the same in a worse way."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self.role or _usual_role(self.shape, self.dtype))
@@ -300,7 +300,7 @@ def _entry_from_json(data: Mapping[str, Any]) -> Entry:
         high=_bounds_from_json(data.get("high")),
         encoder=str(data.get("encoder", "")),
         picture=tuple(int(n) for n in data.get("picture", ())),
-        in_place_of=str(data.get("in_place_of", "")),
+        in_place_of=tuple(str(name) for name in data.get("in_place_of", ())),
     )
 
 
@@ -350,7 +350,7 @@ def _entry_numbers(entry: Entry) -> dict[str, Any]:
     if entry.encoder:
         numbers |= {"encoder": entry.encoder, "picture": list(entry.picture)}
     if entry.in_place_of:
-        numbers["in_place_of"] = entry.in_place_of
+        numbers["in_place_of"] = list(entry.in_place_of)
     return numbers
 
 

@@ -55,6 +55,7 @@ while not done:
     step = env.step(script.decide(observation)[0][None])
     observation, done = {name: values[0] for name, values in step.observation.items()}, bool(step.ended[0])
 taken |= {"places": np.array(at), "stages": np.array(stages), "success": step.success, "last": observation["overview"]}
+taken |= {f"last/{name}": observation[name] for name in ("true_pose", "true_phase", "measured_pose", "gear_offset")}
 env.close()
 np.savez(sys.argv[1], **taken)
 """
@@ -75,7 +76,10 @@ def test_nothing_that_a_learner_gets_says_where_gear_or_board_are() -> None:
     roles = {role: {name for name, entry in spec.observation.items() if entry.role == role} for role in ("vector", "image", "privileged")}
     assert roles["image"] == set(CAMERAS)
     assert roles["vector"] == {"tcp_pose", "tcp_place", "tcp_velocity", "wrench", "command_offset", "previous_action", "gripper"}
-    assert roles["privileged"] == {"measured_pose", "measured_yaw", "gear_offset", "gear_place", "gear_tilt", "gear_phase"}
+    measured = {"measured_pose", "measured_yaw", "gear_offset", "gear_place", "gear_tilt", "gear_phase"}
+    assert roles["privileged"] == measured | {"true_pose", "true_place", "true_yaw", "true_phase"}
+    hidden = {worse for entry in spec.observation.values() for worse in entry.in_place_of}
+    assert hidden == {"tcp_pose", "tcp_place", "measured_pose", "measured_yaw", "gear_phase"}, "critics see each of these once, as it is"
     assert spec.task == "gear_pick_assembly_pixels_threeway"
 
 
@@ -83,6 +87,15 @@ def test_episodes_are_those_of_the_task_by_touch(taken: dict[str, np.ndarray]) -
     for entry, same in (("measured_pose", "tcp_pose"), ("gear_offset", "gear_offset"), ("gear_phase", "gear_phase"), ("wrench", "wrench")):
         assert np.abs(taken[f"seen/{entry}"] - taken[f"felt/{same}"]).max() < 1e-5, entry
     assert np.abs(taken["seen/tcp_pose"] - taken["felt/tcp_pose"]).max() > 1e-3, "the board's place is in one of them only"
+
+
+def test_the_true_pose_is_where_the_board_is_and_not_where_it_was_measured(taken: dict[str, np.ndarray]) -> None:
+    error = taken["seen/true_pose"] - taken["seen/measured_pose"]
+    assert 1e-5 < np.hypot(*error[0, :2]) < 7e-3, "2.8 mm at most, and what one degree of yaw makes of the way to the board"
+    np.testing.assert_allclose(taken["seen/true_place"], taken["seen/true_pose"][:, :3], atol=1e-6)
+    # a gear that is seated and meshes is at the true seat, and no angle is left to the next mesh
+    place = taken["last/true_pose"][:2] + taken["last/gear_offset"][:2]
+    assert np.hypot(*place) < 2.5e-3 and taken["last/true_phase"][1] > 0.7, (place, taken["last/true_phase"])
 
 
 def test_the_demonstrator_does_the_whole_task(taken: dict[str, np.ndarray]) -> None:

@@ -86,7 +86,7 @@ class SAC:
     privileged: int = 0
     """Numbers of the observation, the last ones, that the critics see in the place of the cameras and the policy never does."""
     replaced: tuple[int, ...] = ()
-    """Columns of the observation that those stand in the place of (`Entry.in_place_of`): the policy sees them, and critics do not."""
+    """Columns of the observation, of the policy's numbers and of those, that critics do not get (`Entry.in_place_of`)."""
     anchor: Anchor | None = None
     """Imitates people where they are consistent; None: `imitation` decides."""
 
@@ -99,8 +99,9 @@ class SAC:
         """Networks before the first update, from the seed alone."""
         config = self.config
         key, actor_key, critic_key = jax.random.split(jax.random.PRNGKey(seed), 3)
-        more = self.privileged, len(self.replaced)
-        actor, critic = new_networks(config, actor_key, critic_key, self.observation_dim, self.action_dim, self.cameras, *more)
+        known = self.observation_dim + self.privileged - len(self.replaced) if self.privileged else 0
+        sizes = self.observation_dim, self.action_dim, self.cameras, known, len(self.told)
+        actor, critic = new_networks(config, actor_key, critic_key, *sizes)
         temperature = raw_of_positive(config.temperature_init)
         return SACState(
             actor,
@@ -213,6 +214,11 @@ class SAC:
         of_critics = state.critic.see(self.known_to_critics(s), blamed.raw)
         return lost(self.config, blamed, state.target_critic, of_critics, own, self._arm(blamed.actions))
 
+    @property
+    def told(self) -> tuple[int, ...]:
+        """Columns that critics know and the policy does not: what its eyes can learn to say."""
+        return tuple(sorted({*range(self.observation_dim, self.observation_dim + self.privileged)} - {*self.replaced}))
+
     def known_to_critics(self, vector: Any) -> Array:
         """The numbers that critics know."""
         vector = jnp.asarray(vector)
@@ -244,7 +250,7 @@ class SAC:
             qs = state.critic(_pairs(of_critics, a), critic_key)
             value, info = actor_loss(qs, log_pi, alpha), {"actor/entropy": -log_pi.mean()}
             if self.config.state_loss and not isinstance(actor, TanhGaussian):
-                info["actor/state_loss"] = actor.misread(seen, vector[:, self.observation_dim :])
+                info["actor/state_loss"] = actor.misread(seen, vector[:, np.array(self.told)])
                 value += self.config.state_loss * info["actor/state_loss"]
             if batch.imitation is not None:
                 if self.config.entropy_of == "own":

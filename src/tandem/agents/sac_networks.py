@@ -21,22 +21,22 @@ def new_networks(
     observation_dim: int,
     action_dim: int,
     cameras: Cameras,
-    privileged: int = 0,
-    replaced: int = 0,
+    known: int = 0,
+    told: int = 0,
 ) -> tuple[TanhGaussian | Seeing, Ensemble | Seeing]:
-    """Actor and critics. With cameras the critics hold the heads, and the actor sees through them too; critics that look at `privileged`
-    numbers instead, which take the place of `replaced` others, leave the heads to the actor."""
+    """Actor and critics. With cameras the critics hold the heads, and the actor sees through them too; critics that look at `known` numbers
+    instead leave the heads to the actor, which may learn to say those of them that it does not see (`told`)."""
     seen = seen_numbers(observation_dim, cameras)
     actor = new_actor(config, actor_key, seen, action_dim)
-    critics = _new_critics(config, critic_key, (observation_dim + privileged - replaced if privileged else seen) + action_dim)
+    critics = _new_critics(config, critic_key, (known or seen) + action_dim)
     if not cameras:
         return actor, critics
     from tandem.networks.heads import Seeing, new_heads, new_read_out  # only those with cameras need it
 
     heads = new_heads(jax.random.fold_in(critic_key, 1), cameras)
-    if not privileged:
+    if not known:
         return actor, Seeing(heads, critics)
-    return Seeing(heads, actor, new_read_out(actor_key, seen, privileged) if config.state_loss else None), critics
+    return Seeing(heads, actor, new_read_out(actor_key, seen, told) if config.state_loss else None), critics
 
 
 def seen_numbers(observation_dim: int, cameras: Cameras) -> int:

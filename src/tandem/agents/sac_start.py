@@ -41,7 +41,8 @@ def agent_for(config: SACConfig, spec: Spec) -> SAC:
         cameras = tuple((name, head_input(shape, config.camera_head)) for name, shape in seen.items())
     seen_by_all, axes = seen_numbers(numbers, cameras), spec.action_dim - int(layout.is_discrete.sum())
     anchor = _anchor(config, seen_by_all, axes) if config.anchor else None
-    replaced = tuple(Layout(spec).columns([entry.in_place_of for entry in spec.observation.values() if entry.in_place_of]).tolist())
+    worse = [name for entry in spec.observation.values() for name in entry.in_place_of]
+    replaced = tuple(Layout(spec, privileged=True).columns(worse).tolist())
     agent = SAC(config, numbers, axes, _range(config, spec), None, cameras, privileged, replaced, anchor)
     if layout.all_continuous:
         return agent

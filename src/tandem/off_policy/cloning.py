@@ -160,7 +160,7 @@ def clone_to_start_from(config: TrainConfig, agent: SAC, demos: Replay) -> Polic
     """A policy that imitates the demonstrations, for RLPD to start from."""
     batch, axes = demos.rows(np.arange(len(demos))), ~ActionLayout.of(demos.spec).is_discrete
     known = batch.observations[:, : agent.observation_dim]
-    state = batch.observations[:, agent.observation_dim :] if config.agent.state_loss else None
+    state = batch.observations[:, np.array(agent.told)] if config.agent.state_loss else None
     parameters = start_as_clone(config.agent, known, batch.actions[:, axes], config.clone_steps, config.seed, batch.raw, state)
     if agent.grasp is not None:  # what acts sees through the heads that the arm's clone has learned
         seen = NumpyHeads(parameters)(known, batch.raw) if batch.raw else known

@@ -71,6 +71,10 @@ class Board:
         """Place (n, 3) and orientation (n, 4) in the world of where the robot believes the seat to be."""
         return self._body_pos[rows, self._measured], self._body_quat[rows, self._measured]
 
+    def true_seat(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """The same of where it is. Hidden from the policy."""
+        return self._body_pos[rows, self._board], self._body_quat[rows, self._board]
+
     def memory(self) -> dict[str, np.ndarray]:
         return {
             "body_pos": self._body_pos,

@@ -136,7 +136,11 @@ class GearAssemblyPixels(Task):
 
 def from_measured_board(board: Board, rows: Rows, pose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """A pose (n, 6) about the nominal seat in the measured seat's frame, and the yaw (n, 1) of that frame in the base's axes."""
-    place, orientation = board.measured_seat(rows)
+    return about_seat(*board.measured_seat(rows), pose)
+
+
+def about_seat(place: np.ndarray, orientation: np.ndarray, pose: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same for any seat, by its place (n, 3) and orientation (n, 4) in the world."""
     yaw = 2 * np.arctan2(orientation[:, 3], orientation[:, 0])[:, None]
     turned = compose(np.concatenate([np.zeros((len(yaw), 2)), -yaw], axis=1), pose[:, 3:])
     return np.concatenate([rotate(quat_conjugate(orientation), pose[:, :3] - (place - BOARD_NOMINAL)), turned], axis=1), yaw

@@ -21,7 +21,7 @@ import numpy as np
 from tandem.envs.arm import LINKS, CartesianControl
 from tandem.envs.cameras import Cameras, hide, picture_entry
 from tandem.envs.gear_assembly.board import DEGREE, MM
-from tandem.envs.gear_assembly.pixels import ABOVE, AIM, AWAY, FOVY, SIZE, InOtherAxes, from_measured_board, turned, yaw_quat
+from tandem.envs.gear_assembly.pixels import ABOVE, AIM, AWAY, FOVY, SIZE, InOtherAxes, about_seat, from_measured_board, turned, yaw_quat
 from tandem.envs.gear_assembly.pixels import CAMERAS as ON_THE_HAND
 from tandem.envs.gear_assembly.scene import BOARD_NOMINAL
 from tandem.envs.gear_pick.expert import PickCorrector, PickExpert, pick_distance
@@ -47,6 +47,13 @@ _OWN = ("tcp_place", "tcp_velocity", "wrench", "command_offset", "previous_actio
 """What the robot knows of itself, in its own axes."""
 _TAUGHT = ("gear_offset", "gear_place", "gear_tilt", "gear_phase")
 """What only teachers and critics that see the state get, in the measured seat's axes."""
+_TRUE = {
+    "true_phase": ("gear_phase", ("gear_phase",)),
+    "true_place": ("tcp_place", ("tcp_place",)),
+    "true_pose": ("tcp_pose", ("tcp_pose", "measured_pose")),
+}
+"""What critics get in the place of what was measured: cameras see the board where it is, and an error that nobody sees tells demonstrations
+apart. By which entry of the task that sees states each is described, and what it stands in the place of."""
 
 
 def pick_pixel_limits(mode: Mode) -> LimitSettings:
@@ -68,10 +75,11 @@ class GearPickPixels(Task):
                 meaning="tool about the board's nominal seat, in the base's axes: x, y, z, rotation vector",
             ),
             **{name: known[name] for name in _OWN},
-            "measured_pose": dataclasses.replace(known["tcp_pose"], role="privileged", in_place_of="tcp_pose"),
-            "measured_place": dataclasses.replace(known["tcp_place"], role="privileged", in_place_of="tcp_place"),
+            "measured_pose": dataclasses.replace(known["tcp_pose"], role="privileged"),
             "measured_yaw": Entry((1,), unit="rad", scale=0.1, role="privileged", meaning="of the measured seat in the base's axes"),
             **{name: dataclasses.replace(known[name], role="privileged") for name in _TAUGHT},
+            **{true: dataclasses.replace(known[name], role="privileged", in_place_of=worse) for true, (name, worse) in _TRUE.items()},
+            "true_yaw": Entry((1,), unit="rad", scale=0.1, role="privileged", in_place_of=("measured_yaw",), meaning="of the true seat"),
         }  # fmt: skip
         task = pick.spec.task.replace("gear_pick_assembly", "gear_pick_assembly_pixels")
         self.spec = dataclasses.replace(pick.spec, task=task, observation=entries)
@@ -101,14 +109,18 @@ class GearPickPixels(Task):
         pick = self.pick
         pose = pick.control.pose[rows]
         measured, yaw = from_measured_board(pick.board, rows, pose)
+        true, true_yaw = about_seat(*pick.board.true_seat(rows), pose)
         own, taught = pick.observe(rows), pick.observed_from(rows, measured)
         return {
             **self._cameras.pictures(rows),
             **{name: own[name] for name in ("tcp_pose", *_OWN)},
             "measured_pose": measured.astype(np.float32),
-            "measured_place": measured[:, :3].astype(np.float32),
             "measured_yaw": yaw.astype(np.float32),
             **{name: taught[name] for name in _TAUGHT},
+            "true_phase": pick.true_phase(rows).astype(np.float32),
+            "true_place": true[:, :3].astype(np.float32),
+            "true_pose": true.astype(np.float32),
+            "true_yaw": true_yaw.astype(np.float32),
         }
 
     def judge(self, rows: Rows) -> Judgement:

@@ -297,6 +297,11 @@ class GearPick(Task):
         """Middle of the gear's bottom in the true seat's frame (n, 3); the policy does not see it."""
         return self._sensors[rows][:, self._columns["true_position"]]
 
+    def true_phase(self, rows: Rows) -> np.ndarray:
+        """Sine and cosine of the true angle from the gear to the next mesh, in units of a pitch (n, 2); the policy does not see it."""
+        angle = (self.board.phase[rows] - _yaw(self._sensors[rows][:, self._columns["true_orientation"]])) * TEETH
+        return np.stack([np.sin(angle), np.cos(angle)], -1)
+
     def true_tilt(self, rows: Rows) -> np.ndarray:
         """Angle of the gear's axis from upright (n,)."""
         return np.arctan2(np.hypot(*_axis(turn := self._sensors[rows][:, self._columns["true_orientation"]]).T), _upright(turn))
