@@ -141,6 +141,34 @@ def test_the_grasp_critic_sees_through_the_arms_heads_and_does_not_train_them() 
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
+# ---- eyes apart
+
+APART = agent_for(SACConfig(hidden=(8, 8), critic_sees="apart", actor_average=0.5), SPEC)
+
+
+def test_with_eyes_apart_each_loss_trains_its_own() -> None:
+    before, last = APART.init(0), jax.tree.map(lambda array: array[-1], batch(0))
+    assert isinstance(before.actor, Seeing) and isinstance(before.critic, Seeing) and differ(before.actor.heads, before.critic.heads)
+    after_critic, _ = jax.jit(APART.update_critic)(APART.copy(before), last)
+    assert differ(after_critic.critic.heads, before.critic.heads) and not differ(after_critic.actor, before.actor)
+    after_actor, _ = jax.jit(APART.update_actor)(APART.copy(before), last)
+    assert isinstance(after_actor.actor, Seeing) and differ(after_actor.actor.heads, before.actor.heads)
+    assert not differ(after_actor.critic, before.critic)
+
+
+def test_a_policy_with_eyes_of_its_own_acts_through_them_and_starts_another_run() -> None:
+    trained, _ = APART.update(APART.init(0), batch(1))
+    policy, drawn = NumpyPolicy(APART.exploring_parameters(trained)), batch(2)
+    features = {name: array[0] for name, array in drawn.raw.items()}
+    found = policy.mode(look(policy, Layout(SPEC), {"pose": drawn.observations[0], **features}))
+    assert isinstance(trained.actor, Seeing)
+    wanted = trained.actor.values.mode(trained.actor.see(drawn.observations[0], features))
+    assert np.abs(found - np.asarray(wanted)).max() < 1e-5
+    other = APART.init(1)
+    begun = with_policy(APART, other, APART.exploring_parameters(trained))
+    assert not differ(begun.actor, trained.actor) and not differ(begun.critic, other.critic)
+
+
 # ---- critics that see the state
 
 KNOWN = dataclasses.replace(SPEC, observation={**SPEC.observation, "ball": Entry((2,), role="privileged")})

@@ -375,12 +375,13 @@ def test_a_gripper_is_learned_from_pictures_too(tmp_path: Path) -> None:
     env.close()
 
 
-def test_a_run_with_cameras_and_a_gripper_starts_from_a_clone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("critic_sees", ["apart", "state"])
+def test_a_run_with_cameras_and_a_gripper_starts_from_a_clone(critic_sees: Any, tmp_path: Path) -> None:
     """The clone's choices come from the pictures, through the heads that the clone's arm has learned."""
     env = make_env(GRASP_TASK)
     demos = record_demos(env, GraspExpert(0), 3, tmp_path / "demos", seed=0)
     env.close()
-    agent = dataclasses.replace(SMALL.agent, critic_sees="state", return_bound="all")
+    agent = dataclasses.replace(SMALL.agent, critic_sees=critic_sees, return_bound="all")
     config = dataclasses.replace(SMALL, task=GRASP_TASK, agent=agent, demos=(demos,), clone_steps=400, max_steps=1)
     train(config, tmp_path / "run", quiet())  # one learner step moves it hardly at all
     with Journal.open(demos) as journal:

@@ -45,7 +45,7 @@ class SACState(NamedTuple):
     """Everything that an update changes. `update` consumes (donates) it and returns a new one."""
 
     actor: TanhGaussian | Seeing
-    """It holds the heads of the cameras where its critics do not look through them."""
+    """It holds the heads of the cameras that it does not share with its critics."""
     critic: Ensemble | Seeing
     """With cameras it holds their heads, which its loss trains."""
     target_critic: Ensemble
@@ -198,12 +198,11 @@ class SAC:
             return state, {}
         s, next_s = jnp.asarray(batch.observations), jnp.asarray(batch.next_observations)
         seen = self._before_policy(state.actor, state.critic, s, batch.raw)
-        known = (
-            (self.known_to_critics(s), self.known_to_critics(next_s))
-            if self.privileged
-            else (seen, state.critic.see(next_s, batch.next_raw))
-        )
-        batch = batch._replace(observations=known[0], next_observations=known[1])
+        if self.privileged:
+            now, later = self.known_to_critics(s), self.known_to_critics(next_s)
+        else:
+            now, later = seen, self._before_policy(state.actor, state.critic, next_s, batch.next_raw)
+        batch = batch._replace(observations=now, next_observations=later)
         grasp, info, finite = self.grasp.update(state.grasp, batch, seen)
         return state._replace(grasp=grasp, dropped_updates=state.dropped_updates + ~finite), info
 
@@ -227,11 +226,11 @@ class SAC:
     def _before_policy(
         self, actor: TanhGaussian | Seeing, critic: Ensemble | Seeing, vector: Array, features: Mapping[str, Array]
     ) -> Array:
-        """What the policy's network gets: through the critics' heads, or through its own where the critics have none."""
-        if not self.privileged:
-            return critic.see(vector, features)
+        """What the policy's network gets: through its own heads, or through the critics' where it has none."""
         known = vector[:, : self.observation_dim]
-        return known if isinstance(actor, TanhGaussian) else actor.see(known, features)
+        if not isinstance(actor, TanhGaussian):
+            return actor.see(known, features)
+        return known if self.privileged else critic.see(known, features)
 
     def _arm(self, actions: Any) -> Array:
         """The columns of actions that the arm's networks see: all but choices."""
@@ -333,8 +332,8 @@ def network_of(actor: TanhGaussian | Seeing) -> TanhGaussian:
 
 
 def with_eyes(actor: TanhGaussian | Seeing, critic: Ensemble | Seeing) -> TanhGaussian | Seeing:
-    """What acts: the actor, with the critic's heads where those have them."""
-    return actor if isinstance(critic, Ensemble) else critic.with_values(actor)
+    """What acts: the actor, with the critic's heads where it has none of its own."""
+    return critic.with_values(actor) if isinstance(actor, TanhGaussian) and not isinstance(critic, Ensemble) else actor
 
 
 def policy_parameters(acting: TanhGaussian | Seeing) -> dict[str, np.ndarray]:

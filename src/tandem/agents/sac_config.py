@@ -31,9 +31,10 @@ class SACConfig:
     """Critic updates per actor update."""
     critic_ensemble_size: int = 2
     """Number of independent critics."""
-    critic_sees: Literal["policy", "state"] = "policy"
-    """What the critics look at where a task has cameras. policy: what the policy looks at. state: no camera, but the numbers that only
-    a simulation knows (entries of the role `privileged`); the policy then learns its own eyes (docs/pixels.md; not in hil-serl)."""
+    critic_sees: Literal["policy", "apart", "state"] = "policy"
+    """What the critics look at where a task has cameras. policy: what the policy looks at, through the same heads, which their loss trains.
+    apart: the same through heads of their own; the policy's loss trains the policy's, so it can start as a clone. state: no camera, but
+    the numbers that only a simulation knows (entries of the role `privileged`) (docs/pixels.md; not in hil-serl)."""
     state_loss: float = 0.0
     """With `critic_sees` state: weight of a second task for the policy's eyes, to say these numbers from what they see. It teaches them
     where things are long before the critics know what that is worth (not in hil-serl)."""

@@ -24,8 +24,9 @@ def new_networks(
     known: int = 0,
     told: int = 0,
 ) -> tuple[TanhGaussian | Seeing, Ensemble | Seeing]:
-    """Actor and critics. With cameras the critics hold the heads, and the actor sees through them too; critics that look at `known` numbers
-    instead leave the heads to the actor, which may learn to say those of them that it does not see (`told`)."""
+    """Actor and critics. With cameras the critics hold the heads, and the actor sees through them too, or has its own (`critic_sees`).
+    Critics that look at `known` numbers instead leave the heads to the actor, which may learn to say those of them that it does not see
+    (`told`)."""
     seen = seen_numbers(observation_dim, cameras)
     actor = new_actor(config, actor_key, seen, action_dim)
     critics = _new_critics(config, critic_key, (known or seen) + action_dim)
@@ -35,7 +36,8 @@ def new_networks(
 
     heads = new_heads(jax.random.fold_in(critic_key, 1), cameras)
     if not known:
-        return actor, Seeing(heads, critics)
+        own = new_heads(jax.random.fold_in(actor_key, 1), cameras)
+        return Seeing(own, actor) if config.critic_sees == "apart" else actor, Seeing(heads, critics)
     return Seeing(heads, actor, new_read_out(actor_key, seen, told) if config.state_loss else None), critics
 
 

@@ -73,8 +73,9 @@ def with_policy(agent: SAC, state: SACState, parameters: Mapping[str, np.ndarray
     """The same state with this policy, as `SAC.policy_parameters` returns it. With cameras its heads become the critic's."""
     own = {name: array for name, array in parameters.items() if not name.startswith(("grasp/", "critic/"))}
     acting = _actor_from(with_eyes(state.actor, state.critic), own)
-    actor = acting if agent.privileged else network_of(acting)
-    if not (agent.privileged or isinstance(acting, TanhGaussian)):
+    shared = isinstance(state.actor, TanhGaussian)
+    actor = network_of(acting) if shared else acting
+    if shared and not (agent.privileged or isinstance(acting, TanhGaussian)):
         state = state._replace(critic=acting.with_values(state.critic.values))
     if agent.grasp is not None and state.grasp is not None:
         state = state._replace(grasp=agent.grasp.from_parameters(state.grasp, parameters))

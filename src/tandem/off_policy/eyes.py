@@ -67,7 +67,7 @@ def open_eyes(
     encoder, encoded = encoded_demos(spec, config.demos, encoder, config.encoder, say, config.agent.critics_know_more)
     seen = encoder.spec(spec, privileged=config.agent.critics_know_more)
     require_memory(seen, config, say, demos=sum(_count(file) for file in encoded))
-    if config.clone_steps and not clones and not config.agent.critics_know_more:
+    if config.clone_steps and not clones and config.agent.critic_sees == "policy":
         say(
             "the policy does not start as a clone: with cameras the critics' loss trains what it sees through, and would move it away. "
             "The recipe for cameras is --recipe fitted_pixels (docs/pixels.md)"
