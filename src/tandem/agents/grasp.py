@@ -24,8 +24,8 @@ what the policy sees, which learns to choose as the members do:
 
     L_P  = mean over batch of KL(softmax(m(s, ·) / τ), softmax(P(s, ·) / τ))      m: what choices are compared by; τ: near ties (`_near`)
 
-It is taught, and bootstraps from nothing. A table that learns its targets from pictures is unsure in its own new states, takes the minimum
-over members that disagree there, and sinks step by step: on the pick task from 0.36 to -0.01, where the arm's critics said 0.44.
+It is taught, and bootstraps from nothing: a table that learned its targets from pictures would take the minimum over members that disagree
+about every picture that is new to them. What it is worth apart from the rest was not measured (docs/hybrid.md).
 """
 
 from __future__ import annotations
