@@ -235,7 +235,8 @@ def test_a_clone_chooses_what_was_shown_and_values_it_by_what_followed() -> None
 
 # ---- a pupil, where the members see what no policy does
 
-KNOWING = dataclasses.replace(GRASP, pupil_sees=3)
+KNOWING = dataclasses.replace(GRASP, pupil_sees=5)
+"""Its pupil sees the same numbers in another order."""
 
 
 def log_shares(x: np.ndarray) -> np.ndarray:
@@ -245,7 +246,7 @@ def log_shares(x: np.ndarray) -> np.ndarray:
 
 def test_a_pupil_learns_what_the_members_say_of_all_choices_and_they_do_not_notice() -> None:
     batch, alone, both = first(hybrid_batch()), GRASP.init(jax.random.PRNGKey(0)), KNOWING.init(jax.random.PRNGKey(0))
-    seen = batch.observations[:, :3]
+    seen = batch.observations[:, ::-1]
     assert both.pupil is not None and alone.pupil is None
     wanted = log_shares(values(both.members, batch.observations).mean(axis=0) / 0.02)  # a tenth of the margin, which is 0.2
     expected = (np.exp(wanted) * (wanted - log_shares(values(both.pupil.table, seen)[0] / 0.02))).sum(axis=1).mean()
@@ -270,7 +271,7 @@ UPDATE = jax.jit(KNOWING.update)
 def test_a_nan_leaves_the_pupil_as_it_was() -> None:
     batch, state = first(hybrid_batch()), KNOWING.init(jax.random.PRNGKey(0))
     after, _, finite = KNOWING.update(
-        state, batch._replace(rewards=np.full(32, np.nan, np.float32)), jnp.asarray(batch.observations[:, :3])
+        state, batch._replace(rewards=np.full(32, np.nan, np.float32)), jnp.asarray(batch.observations[:, ::-1])
     )
     assert not finite
     for one, other in zip(jax.tree.leaves(after.pupil), jax.tree.leaves(state.pupil), strict=True):
@@ -285,10 +286,10 @@ def test_a_clone_brings_its_pupil_and_the_teachers_of_it() -> None:
         s, np.stack([s[:, 1], s[:, 2], shown], axis=1), np.zeros(600, np.float32), np.ones(600, np.float32), s,
         bounds=np.full(600, 0.7, np.float32), switches=np.zeros(600, np.float32), switches_ahead=np.zeros(600, np.float32),
     )  # fmt: skip
-    parameters = KNOWING.cloned(demos, 1500, 0, s[:, :3])
+    parameters = KNOWING.cloned(demos, 1500, 0, s[:, ::-1])
     started = KNOWING.from_parameters(KNOWING.init(jax.random.PRNGKey(5)), parameters)
     assert started.pupil is not None
-    for table, sees in ((started.members, s), (started.target, s), (started.pupil.table, s[:, :3]), (started.pupil.average, s[:, :3])):
+    for table, sees in ((started.members, s), (started.target, s), (started.pupil.table, s[:, ::-1]), (started.pupil.average, s[:, ::-1])):
         assert np.mean(values(table, sees).mean(axis=0).argmax(axis=1) == shown) > 0.95
     # a policy of a run has no teachers: then they stay as they are
     acting = {name: array for name, array in parameters.items() if "teachers" not in name}
