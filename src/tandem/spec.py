@@ -58,7 +58,7 @@ class Entry:
     picture: tuple[int, ...] = ()
     """Of features: the shape of the image that they were made from."""
     in_place_of: tuple[str, ...] = ()
-    """Of a privileged entry: critics that see the state get it in the place of these, which say the same in a worse way."""
+    """Entries that critics which see the state do not get beside this one, a privileged one, because it says the same and says it better."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self.role or _usual_role(self.shape, self.dtype))
