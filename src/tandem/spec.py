@@ -58,7 +58,7 @@ class Entry:
     picture: tuple[int, ...] = ()
     """Of features: the shape of the image that they were made from."""
     in_place_of: tuple[str, ...] = ()
-    """Entries that critics which see the state do not get beside this one, a privileged one, because it says the same and says it better."""
+    """Entries that critics which see the state do not get beside this one, a privileged one: it says the same and says it better."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "role", self.role or _usual_role(self.shape, self.dtype))
